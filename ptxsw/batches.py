@@ -17,16 +17,18 @@ def batched(
 ) -> Iterator[tuple[int, Result]]:
     """The results of numbered tasks, each as soon as it is there. A task yields its questions and
     is sent their answers. Up to `most` tasks wait while others are begun; then all of them are
-    answered at once."""
+    answered at once. What answering raises is raised
+    in the task that asked."""
     waiting: list[tuple[int, Generator[Question, Answer, Result], Question]] = []
 
     def answered() -> Iterator[tuple[int, Result]]:
         asked = waiting[:]
         waiting.clear()
-        replies = answer([question for _, _, question in asked])
+        replies = _replies([question for _, _, question in asked], answer)
         for (number, task, _), reply in zip(asked, replies, strict=True):
             try:
-                waiting.append((number, task, task.send(reply)))
+                more = task.throw(reply) if isinstance(reply, Exception) else task.send(reply)
+                waiting.append((number, task, more))
             except StopIteration as end:
                 yield number, end.value
 
@@ -39,6 +41,19 @@ def batched(
             yield from answered()
     while waiting:
         yield from answered()
+
+
+def _replies(
+    questions: Sequence[Question], answer: Callable[[Sequence[Question]], Sequence[Answer]]
+) -> Sequence[Answer | Exception]:
+    """The answers. Where answering fails, each question is answered by itself, so that only those
+    that are at fault get an exception in place of an answer."""
+    try:
+        return answer(questions)
+    except Exception as error:
+        if len(questions) == 1:
+            return [error]
+        return [reply for one in questions for reply in _replies([one], answer)]
 
 
 def alone(

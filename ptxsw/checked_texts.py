@@ -14,6 +14,7 @@ from ptxsw import other_targets
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Refusal
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
+from ptxsw.errors import ParseError
 from ptxsw.kernel_progress import Progress, RewrittenState, rewritten
 from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
 
@@ -58,7 +59,10 @@ class CheckedTexts:
     def _text(self, one: Rewrite, each: Progress, attempt: Attempt) -> Text:
         """What the changes make of the kernel: the edits, and the text read again."""
         since = each.composed(one.lower(attempt.kernel, attempt.changes))
-        return since, other_targets.parsed(rewritten(each.excerpt.module.source, since))
+        try:
+            return since, other_targets.parsed(rewritten(each.excerpt.module.source, since))
+        except ParseError as error:  # not the input's fault, as it is elsewhere
+            raise AssertionError(f"what {one.name} wrote is no PTX: {error.message}") from error
 
     def _keep(self, each: Progress, attempt: Attempt, text: Text, *, checked: bool) -> None:
         number = len(each.attempts) - 1

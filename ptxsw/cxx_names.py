@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from ptxsw.errors import InvalidRequest
 from ptxsw.ir import Function, Module
 from ptxsw.patterns import pattern
 
@@ -64,7 +65,7 @@ def chosen(module: Module, wanted: str | None) -> tuple[Function, ...]:
     names = [readable(kernel.name) or kernel.name for kernel in kernels]
     more = ", …" if len(names) > _MOST_NAMES else ""
     there = f"; there are: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
-    raise ValueError(f"{module.source.name}: no kernel {wanted!r} with a body{there}")
+    raise InvalidRequest(f"{module.source.name}: no kernel {wanted!r} with a body{there}")
 
 
 def _declared(text: str) -> str:

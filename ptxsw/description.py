@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.errors import InvalidRequest
+from ptxsw.failures import stage
 from ptxsw.findings.judge import judged
 from ptxsw.findings.launched import executed, of_kernel
 from ptxsw.passes import Passes, considered
@@ -51,8 +53,9 @@ class Description(Struct, frozen=True):
             loads_over_stores = kernel_report(other)
         run = self._executed(trace)
         threads = self.block if run is None else run.block
-        accesses, rows = describe(trace, kernel, threads)
-        accesses = with_over_stores(loads_over_stores, accesses)
+        with stage("describing accesses"):
+            accesses, rows = describe(trace, kernel, threads)
+            accesses = with_over_stores(loads_over_stores, accesses)
         block = threads and (trace.function.block_shape or threads)
         described = replace(kernel, accesses=accesses, rows=rows, block=block)
         return judged(trace, described, threads, arch, executed=run)
@@ -69,5 +72,5 @@ class Description(Struct, frozen=True):
         launch = of_kernel(trace.module, trace.function, self.launches)
         counts = None if launch is None else executed(trace.module, trace.function, launch)
         if isinstance(counts, str):
-            raise ValueError(counts)
+            raise InvalidRequest(counts)
         return counts

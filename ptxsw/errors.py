@@ -52,6 +52,10 @@ def naming(path: str, private: str | None = None) -> Iterator[None]:
         raise
 
 
+class InvalidRequest(ValueError):
+    """What is asked for cannot be had: a kernel that is not there, a launch that does not fit."""
+
+
 class ParseError(PtxError):
     """The text is not PTX."""
 

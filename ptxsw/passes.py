@@ -21,6 +21,7 @@ from ptxsw.change import Change, Refusal
 from ptxsw.checked_texts import CheckedTexts
 from ptxsw.emulator.budget import PLANNING, Budget
 from ptxsw.emulator.solver import Solver
+from ptxsw.failures import stage
 from ptxsw.kernel_progress import Progress
 from ptxsw.other_targets import traced
 from ptxsw.profitability import SHUFFLES, Profitability
@@ -155,12 +156,14 @@ class Passes:
             if auto and one.name == REGISTERS:  # for the text that is kept
                 wrong = yield from profitability.weigh(each)
             left_out = one.name == given_up or (yield from profitability.leaves_out(one, each))
-            attempt = None if wrong or left_out else self._find(one, each)
+            with stage(one.name):
+                attempt = None if wrong or left_out else self._find(one, each)
             if attempt is not None:
                 each.attempts.append(attempt)
             if attempt is not None and attempt.changes:
                 checked = not profitability.is_weighed(one)
-                self._texts.write(one, each, attempt, checked=checked)
+                with stage(f"the text of {one.name}"):
+                    self._texts.write(one, each, attempt, checked=checked)
                 if one.requires.shorter_code and not auto:
                     yield from profitability.keep_shorter(each)
             # Shuffles stand in the way of later rewrites. If ptxas was asked before, they stay to
@@ -214,7 +217,8 @@ class Passes:
     def _traced(self, module: Module, function: Function, budget_s: float, solver: Solver) -> Trace:
         """A kernel run symbolically. What rewrites follow is noted where it costs nothing."""
         note = followed(self._rewrites, module, function)
-        return traced(module, function, budget_s=budget_s, solver=solver, note=note)
+        with stage("symbolic execution"):
+            return traced(module, function, budget_s=budget_s, solver=solver, note=note)
 
     def _kernel(self, each: Progress, follows: frozenset[str]) -> Kernel:
         """The kernel as it is now, run symbolically if it has not been. A rewrite that follows

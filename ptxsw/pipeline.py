@@ -12,15 +12,17 @@ from msgspec.structs import replace
 import ptxsw
 from ptxsw.batches import batched
 from ptxsw.codegen.splice import Edit, apply
+from ptxsw.command_lines import analyze_command, check_command, optimize_command
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.excerpt import Excerpts
+from ptxsw.failures import failure, is_ours
 from ptxsw.ir import Function, Module
 from ptxsw.kernel_progress import Progress
 from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.parser import parse
 from ptxsw.passes import Passes, answers
 from ptxsw.report import model
-from ptxsw.report.outcome import kernel_report, waiting_report
+from ptxsw.report.outcome import failed_report, kernel_report, waiting_report
 from ptxsw.report.shown import Report
 from ptxsw.toolchain.jobs import LONG
 from ptxsw.workers import streamed
@@ -144,7 +146,17 @@ def check(
     arch = _arch(module)
     shape = None if block is None else block_shape(block)
     judge = Judge(module, arch, shape, rules, ptxas, launches)
-    report = _report(name, arch, begin, [judge.kernel(each) for each in module.kernels])
+
+    def judged(function: Function) -> model.Kernel:
+        try:
+            return judge.kernel(function)
+        except Exception as error:
+            if not is_ours(error):
+                raise
+            failed = failure(error, module, function, check_command(name))
+            return failed_report(module, function, failed)
+
+    report = _report(name, arch, begin, [judged(each) for each in module.kernels])
     return replace(report, warning="\n".join(judge.problems) or None)
 
 
@@ -206,6 +218,20 @@ def _run(
     excerpts = Excerpts(module)
 
     def task(number: int) -> Generator[Question, Answered, KernelOutcome]:
+        try:
+            return (yield from finished(number))
+        except Exception as error:
+            if not is_ours(error):
+                raise
+            function = functions[number]
+            if description is None:
+                command = optimize_command(name, function.name, options)
+            else:
+                command = analyze_command(name, function.name, options, description.block)
+            failed = failure(error, module, function, command)
+            return KernelOutcome(_named(failed_report(module, function, failed)), (), {})
+
+    def finished(number: int) -> Generator[Question, Answered, KernelOutcome]:
         excerpt = excerpts.of(functions[number])
         line = module.source.line(functions[number].span.start)
         stored = keep.get(excerpt.source.text, line) if keep is not None else None

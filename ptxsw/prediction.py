@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.batches import alone
+from ptxsw.command_lines import predict_command
 from ptxsw.cost import gpu as gpus
 from ptxsw.cost import sass, variants
 from ptxsw.cost.cubin import BadCubin
@@ -28,7 +29,9 @@ from ptxsw.cost.occupancy import occupancy as resident_blocks
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
+from ptxsw.errors import InvalidRequest
 from ptxsw.excerpt import Excerpt, Excerpts
+from ptxsw.failures import failure, is_ours
 from ptxsw.ir import Function, Module
 from ptxsw.kernel_progress import Progress
 from ptxsw.options import Options, block_shape
@@ -97,19 +100,38 @@ def predict(
         other = _Text(against, parse(against, "the other text"), machine, registers)
     few = len(functions) <= FEW
     considered = few if rewrites is None else rewrites
+
+    def predicted(function: Function) -> model.Kernel:
+        try:
+            return _predicted(one, other, function, given, shape, rewrites=considered)
+        except Exception as error:
+            if not is_ours(error):
+                raise
+            command = predict_command(name, function.name, gpu, arch, shape)
+            failed = failure(error, module, function, command)
+            return model.failed_kernel(function.name, readable(function.name), failed)
+
     kernels = []
     for number, function in enumerate(functions):
         step(number, readable(function.name) or function.name)
-        prediction = one.kernel(function, given, shape)
-        if other is not None:
-            prediction = replace(prediction, against=other.like(function, given, shape))
-        if considered:
-            prediction = replace(prediction, effects=one.effects(function, shape, prediction))
-            prediction = one.with_candidates(function, shape, prediction)
-        kernels.append(prediction)
+        kernels.append(predicted(function))
     left_out = "" if few or rewrites is not None else _LEFT_OUT
     notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu), left_out)))
     return Prediction(name, machine.name, machine.arch, tuple(kernels), notes)
+
+
+def _predicted(
+    one: _Text, other: _Text | None, function: Function, launch: Launch | None,
+    block: tuple[int, int, int] | None, *, rewrites: bool,
+) -> model.Kernel:  # fmt: skip
+    """What bounds a kernel of a text, and the one of that name in another."""
+    prediction = one.kernel(function, launch, block)
+    if other is not None:
+        prediction = replace(prediction, against=other.like(function, launch, block))
+    if rewrites:
+        prediction = replace(prediction, effects=one.effects(function, block, prediction))
+        prediction = one.with_candidates(function, block, prediction)
+    return prediction
 
 
 def _machine(module: Module, arch: str | None, gpu: str | None) -> Gpu:
@@ -335,9 +357,10 @@ class _Text:
         from ptxsw.cost.sampled import sample
 
         if fits is None:
-            raise ValueError(self._why_no_occupancy(function, 1))
+            raise InvalidRequest(self._why_no_occupancy(function, 1))
         if fits.blocks == 0:
-            raise ValueError(f"{function.name}: no block of this launch fits on {self._gpu.name}")
+            what = f"no block of this launch fits on {self._gpu.name}"
+            raise InvalidRequest(f"{function.name}: {what}")
         blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
         resident = int(fits.blocks * self._gpu.of("sms").high)
         seen = sample(self._module, function.name, launch, resident)

@@ -223,7 +223,8 @@ def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
         registers=_registers(call.cubin),
     )  # fmt: skip
     changed = None if result.text == call.text else result.text.encode("ascii")
-    return Answer(changed, msgspec.json.encode(to_json(result.report)))
+    failed = [f"{k.name} {k.failed}" for k in result.report.kernels if k.failed is not None]
+    return Answer(changed, msgspec.json.encode(to_json(result.report)), "; ".join(failed))
 
 
 def _registers(path: str) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from ptxsw.cli.files import CommandError, as_json, read_kernels
+from ptxsw.cli.files import CommandError, as_json, end_if_failed, read_kernels
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, show, width
@@ -78,3 +78,4 @@ def run(
         "markdown": analysis_markdown,
     }
     show(draw[format](report))
+    end_if_failed(report)

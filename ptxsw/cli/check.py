@@ -193,6 +193,7 @@ def _json(summary: Summary, version: str) -> dict[str, object]:
         ],
         "kernels": [
             {"file": report.file, "name": kernel.name, "totals": to_builtins(kernel.totals)}
+            | ({"failed": to_builtins(kernel.failed)} if kernel.failed is not None else {})
             for report in summary.reports
             for kernel in report.kernels
         ],

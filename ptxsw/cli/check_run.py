@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.cli.files import failed_kernels
 from ptxsw.cxx_names import readable
 from ptxsw.errors import PtxError
 from ptxsw.findings import LEVELS, RULES, baseline, named
@@ -123,7 +124,8 @@ def _findings(task: Task) -> CheckedFile:
         reports.append(report)
         findings += located(report, ptx.text, ptx.directory)
     notes = tuple(report.warning for report in reports if report.warning)
-    return CheckedFile(task.path, tuple(reports), tuple(findings), notes=notes)
+    problems = tuple(m.rstrip() for report in reports for m in failed_kernels(report))
+    return CheckedFile(task.path, tuple(reports), tuple(findings), problems=problems, notes=notes)
 
 
 def _usages(task: Task) -> Mapping[str, Usage]:

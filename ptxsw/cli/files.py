@@ -13,6 +13,7 @@ from ptxsw.errors import naming
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
+    from ptxsw.report.prediction import Prediction
 
 BAD_INPUT = 2
 
@@ -115,6 +116,23 @@ def write(path: str, text: str) -> None:
         return
     with written(path) as private, open(private, "w", encoding="utf-8", newline="") as file:
         file.write(text)
+
+
+def failed_kernels(report: Report | Prediction) -> Iterator[str]:
+    """A message for each kernel that ptxsw could not finish."""
+    from ptxsw.failures import told
+
+    for kernel in report.kernels:
+        if kernel.failed is not None:
+            yield told(report.file, kernel.failed)
+
+
+def end_if_failed(report: Report | Prediction) -> None:
+    """Ends the program if ptxsw could not finish a kernel, and tells why."""
+    messages = list(failed_kernels(report))
+    sys.stderr.writelines(messages)
+    if messages:
+        sys.exit(BAD_INPUT)
 
 
 def as_json(report: Report) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ptxsw.cli.files import CommandError, apart, as_json, read, write
+from ptxsw.cli.files import CommandError, apart, as_json, end_if_failed, read, write
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, show, width
@@ -128,3 +128,4 @@ def run(
         where.write(optimization_text(result.report))
     if result.report.warning is not None:
         sys.stderr.write(f"\nWARNING: {result.report.warning}\n")
+    end_if_failed(result.report)

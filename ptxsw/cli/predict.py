@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, read, read_once
+from ptxsw.cli.files import CommandError, end_if_failed, read, read_once
 from ptxsw.cli.options import BlockOption, File, KernelOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.values import block_shape, launches
@@ -94,3 +94,4 @@ def predict(
         sys.stdout.write(json.dumps(to_json(prediction), indent=2) + "\n")
     else:
         sys.stdout.write(prediction_text(prediction))
+    end_if_failed(prediction)

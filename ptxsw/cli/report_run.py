@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw.cli.files import BAD_INPUT, CommandError, read_kernels, write
+from ptxsw.cli.files import BAD_INPUT, CommandError, end_if_failed, read_kernels, write
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, show, width
@@ -113,6 +113,7 @@ def _show(
     if html is None:
         analysed = analysis_text(ordered(result.report), paint(), width())
         show(f"{analysed}\n{optimization_text(result.report, paint(), width())}")
+        end_if_failed(result.report)
         return
     from ptxsw.parser import parse
     from ptxsw.report.html import page
@@ -124,6 +125,7 @@ def _show(
     code = machine_code(text, result.report.arch)
     predicted = _predicted(text, name, block, len(result.report.kernels))
     write(html, page(result.report, text, result.edits, result.smt2, sources, code, predicted))
+    end_if_failed(result.report)
 
 
 def _predicted(

@@ -57,6 +57,7 @@ def tune(
       ptxsw tune jacobi.ptx --kernel jacobi --launch spec.json --arch sm_80
       ptxsw tune jacobi.ptx --no-store --block 128 --block 256 --csv t.csv --plot t.png
     """
+    from ptxsw.failures import KernelFailed, told
     from ptxsw.gpu.cuda import open_device
     from ptxsw.gpu.driver import GpuError, NoGpu
 
@@ -78,6 +79,8 @@ def tune(
             text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo,
             step=step,
         )  # fmt: skip
+    except KernelFailed as error:
+        raise CommandError(told(name, error.failure).rstrip()) from error
     except (ValueError, NoGpu, GpuError) as error:
         raise CommandError(str(error)) from error
     finally:

@@ -54,6 +54,8 @@ def verify(
         [{"grid": [2, 1, 1], "block": [48, 1, 1], "args": [48, "random:1000:f32:1"]}]
     """
     from ptxsw.cli import verify_run as commands
+    from ptxsw.failures import told
+    from ptxsw.verify.verdict import Undecided
 
     read_once(first, second, launch)
     one, other, spec = read(first), read(second), launches(launch)
@@ -66,6 +68,8 @@ def verify(
         raise CommandError(str(error)) from error
     as_json = format is Format.json
     typer.echo(json.dumps(commands.to_json(verdict), indent=1) if as_json else str(verdict))
+    if isinstance(verdict, Undecided):
+        sys.stderr.writelines(told(one[1], failed) for failed in verdict.failures)
     raise typer.Exit(commands.exit_code(verdict, accept_runs=accept_runs))
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 
+from ptxsw.cli.files import BAD_INPUT
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.errors import naming
 from ptxsw.ir import Function, Module
@@ -16,7 +18,7 @@ from ptxsw.simt import Counters, LaunchResult, launch
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.launches import Launch, Shape
-from ptxsw.verify.verdict import Different, Proved, Verdict, verify
+from ptxsw.verify.verdict import Different, Proved, Undecided, Verdict, verify
 
 PROVED, DIFFERENT, UNDECIDED = 0, 1, 3
 
@@ -45,6 +47,8 @@ def exit_code(verdict: Verdict, *, accept_runs: bool) -> int:
         return DIFFERENT
     if isinstance(verdict, Proved):
         return PROVED
+    if verdict.failures:
+        return BAD_INPUT
     return PROVED if accept_runs and verdict.runs_tell else UNDECIDED
 
 
@@ -65,6 +69,8 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
         told["schedule"] = None if shown is None else shown.seed
     else:
         told |= {"launches": verdict.launches, "runs": verdict.runs}
+    if isinstance(verdict, Undecided) and verdict.failures:
+        told["failed"] = to_builtins(verdict.failures)
     return told
 
 

@@ -11,6 +11,7 @@ from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.analysis.warps import Block
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
+from ptxsw.failures import stage
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
 from ptxsw.findings.launched import Executed, executed, of_kernel
@@ -38,8 +39,9 @@ def judged(
     shape = trace.function.block_shape or block
     times = None if executed is None else executed.times
     scene = Scene(trace, kernel.accesses or (), shape, arch, resources, times)
-    accesses, totals = weigh(scene)
-    findings = find(scene, rules)
+    with stage("findings"):
+        accesses, totals = weigh(scene)
+        findings = find(scene, rules)
     return replace(kernel, accesses=accesses, findings=findings, totals=totals)
 
 
@@ -91,9 +93,11 @@ class Judge:
         several is launched."""
         counts = self._executed(function)
         block = self._block if counts is None else counts.block
-        trace = emulate(self._module, function, budget_s=Options().budget_s)
+        with stage("symbolic execution"):
+            trace = emulate(self._module, function, budget_s=Options().budget_s)
         plain = model.Kernel(function.name, len(global_loads(trace)))
-        accesses, rows = describe(trace, plain, block)
+        with stage("describing accesses"):
+            accesses, rows = describe(trace, plain, block)
         kernel = replace(
             plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows
         )

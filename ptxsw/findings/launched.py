@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ptxsw.errors import PtxError
+from ptxsw.errors import InvalidRequest, PtxError
 from ptxsw.ir import Function, Module
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def of_kernel(module: Module, function: Function, launches: Mapping[str, Launch]
         if name and matches(function.name, name):
             return launch
     if "" in launches and len(module.kernels) > 1:
-        raise ValueError(
+        raise InvalidRequest(
             f"{module.source.name} has {len(module.kernels)} kernels: "
             "say which is launched, as in --launch KERNEL=SPEC.json"
         )

@@ -13,11 +13,13 @@ from msgspec.structs import replace
 import ptxsw
 from ptxsw import pipeline
 from ptxsw.codegen.lower_registers import candidate_name
+from ptxsw.command_lines import tune_command
 from ptxsw.cxx_names import chosen
 from ptxsw.emulator.run import emulate
+from ptxsw.failures import Failure, KernelFailed, failure, is_ours
 from ptxsw.gpu import show, upper_bound
 from ptxsw.gpu.choose import VariantChoice, choose, tuned
-from ptxsw.gpu.driver import Driver, Shape
+from ptxsw.gpu.driver import Driver, GpuError, Shape
 from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import PreparedLaunch, from_launch
@@ -52,6 +54,7 @@ class TunedKernel(Struct, frozen=True):
     tuned: Tuned | None = None
     problem: str | None = None
     left_out: tuple[str, ...] = ()
+    failed: Failure | None = None  # a fault of ptxsw itself
 
 
 def combinations() -> Iterator[tuple[str, str]]:
@@ -79,7 +82,7 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
     texts = {text}
 
     def add(scheme: str, form: str, asked: pipeline.Options) -> bool:
-        result = pipeline.optimize(text, asked, name)
+        result = _optimized(text, asked, name)
         is_new = result.text not in texts
         if is_new:
             texts.add(result.text)
@@ -105,6 +108,15 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
     return candidates
 
 
+def _optimized(text: str, options: pipeline.Options, name: str) -> pipeline.Result:
+    """As `pipeline.optimize`. Raises KernelFailed where a kernel is not finished."""
+    result = pipeline.optimize(text, options, name)
+    for kernel in result.report.kernels:
+        if kernel.failed is not None:
+            raise KernelFailed(kernel.failed)
+    return result
+
+
 def _kept_by_auto(text: str, options: pipeline.Options, name: str) -> tuple[str, ...]:
     """The rewrites that mode auto makes of the kernel where nothing was measured."""
     weighed = replace(options, mode="auto", rewrites=named(["all"]))
@@ -115,7 +127,7 @@ def _kept_by_auto(text: str, options: pipeline.Options, name: str) -> tuple[str,
 def _report(text: str, options: pipeline.Options, name: str) -> model.Kernel:
     (kernel,) = (
         kernel
-        for kernel in pipeline.optimize(text, options, name).report.kernels
+        for kernel in _optimized(text, options, name).report.kernels
         if options.only in (None, kernel.name)
     )
     return kernel
@@ -180,9 +192,15 @@ def tune(
         options = pipeline.Options(
             only=function.name, arch=arch, assume=request.assume, block=_block(request)
         )
-        yield _tune_one(
-            variants(text, options, name), module, function, driver, request, arch, step
-        )
+        try:
+            candidates = variants(text, options, name)
+            outcome = _tune_one(candidates, module, function, driver, request, arch, step)
+        except Exception as error:
+            if isinstance(error, GpuError | ValueError) or not is_ours(error):
+                raise
+            failed = failure(error, module, function, tune_command(name, function.name))
+            outcome = TunedKernel(function.name, problem=str(failed), failed=failed)
+        yield outcome
 
 
 def _block(request: TuneRequest) -> Shape | None:
@@ -249,26 +267,21 @@ def run(
     """Tunes, and says for each kernel what came out; stores the choices where `keep`, and writes
     the measurements. Is everything equal to the original, bit for bit?
 
-    Raises what `tune` and `save` raise; ImportError for a plot without matplotlib.
+    Raises what `tune` and `save` raise; KernelFailed, when all others are done; ImportError for a
+    plot without matplotlib.
     """
     if plot is not None:
         import_module("matplotlib")  # before anything is measured in vain
     arch = same_arch(request.arch or driver.device.arch)
     rows: list[Measured] = []
+    failures: list[Failure] = []
     say(f"{driver.device}, code for {arch}")
     for outcome in tune(text, name, driver, request, step):
         step("")
         rows += outcome.rows
-        if outcome.rows:
-            say("\n" + show.plain(outcome.rows))
-        for left_out in outcome.left_out:
-            say(f"{outcome.kernel}: not measured: {left_out}")
-        if outcome.choice is None:
-            say(f"{outcome.kernel}: not measured: {outcome.problem}")
-            continue
-        chosen = outcome.choice
-        say(f"{outcome.kernel}: {chosen}")
-        if keep:
+        failures += [outcome.failed] if outcome.failed is not None else []
+        _tell(outcome, say)
+        if keep and outcome.choice is not None:
             say(f"stored in {save(text, arch, outcome)}")
     notes = [f"date: {date.today().isoformat()}", f"ptxsw {ptxsw.__version__}",
              f"device: {driver.device}", f"file: {name}, code for {arch}"]  # fmt: skip
@@ -276,7 +289,18 @@ def run(
         show.write_csv(csv, rows, notes)
     if plot is not None:
         show.chart(plot, rows, driver.device, f"{name}, code for {arch}")
+    for failed in failures:
+        raise KernelFailed(failed)
     return all(row.wrong is None for row in rows)
+
+
+def _tell(outcome: TunedKernel, say: Callable[[str], None]) -> None:
+    if outcome.rows:
+        say("\n" + show.plain(outcome.rows))
+    for left_out in outcome.left_out:
+        say(f"{outcome.kernel}: not measured: {left_out}")
+    what = f"not measured: {outcome.problem}" if outcome.choice is None else outcome.choice
+    say(f"{outcome.kernel}: {what}")
 
 
 def save(text: str, arch: str, outcome: TunedKernel) -> str | None:

@@ -74,6 +74,10 @@ def summary(build: Build, paint: Paint = plain, width: int | None = None) -> str
         table = Table(("loads left alone", "because"), reasons, frozenset({"loads left alone"}))
         lines += ["", *draw_text(table, paint, width)]
     warnings = [f"{_shown(r.file)}: {r.warning}" for r in build.reports if r.warning is not None]
+    warnings += [
+        f"{_shown(report.file)}: {kernel.readable or kernel.name} {kernel.failed}"
+        for report, kernel in kernels if kernel.failed is not None
+    ]  # fmt: skip
     lines += ["", *warnings] if warnings else []
     seconds = sum(report.seconds or 0 for report in build.reports)
     files = f"{len(build.reports)} file{'' if len(build.reports) == 1 else 's'}"

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from ptxsw.failures import Failure
+
 SCHEMA = 2
 
 NULL: Any = field(default_factory=lambda: None)
@@ -374,6 +376,9 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
         says("What costs this kernel most, and what to do about it; the worst first."),
     ] = None
     totals: Totals | None = None
+    failed: Annotated[
+        Failure | None, says("Why ptxsw could not finish it. Absent where it could.")
+    ] = None
 
 
 class Contents(Struct, frozen=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from ptxsw.rewrites.jointly_planned import RefusedSource
 if TYPE_CHECKING:
     from ptxsw.change import Change, Refusal
     from ptxsw.cost.decide import Decision, ResourceUse
+    from ptxsw.failures import Failure
     from ptxsw.ir import Function, Module
     from ptxsw.kernel_progress import Progress
     from ptxsw.plan import Proof, WrapGuard
@@ -179,6 +180,12 @@ def _parts(attempt: Attempt, rewrite: ServedLoad) -> tuple[model.Part, ...]:
 
 def _added(value: int) -> str:
     return f" {'-' if value < 0 else '+'} {abs(value)}" if value else ""
+
+
+def failed_report(module: Module, function: Function, failed: Failure) -> model.Kernel:
+    """A kernel that was not finished for a fault of ptxsw."""
+    waiting = waiting_report(module, function)
+    return model.Kernel(waiting.name, waiting.loads, failed=failed)
 
 
 # ---------------------------------------------------------------- before anything is known

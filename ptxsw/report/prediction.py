@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
+from ptxsw.failures import Failure
+
 SCHEMA = 1
 
 
@@ -104,6 +106,12 @@ class Kernel(Struct, frozen=True):
     notes: tuple[str, ...]
     against: tuple[Stretch, ...] = ()  # the same of the other text
     candidates: tuple[RegisterCandidate, ...] = ()  # for registers, the kernel as it is first
+    failed: Failure | None = None  # why ptxsw could not finish it
+
+
+def failed_kernel(name: str, shown: str | None, failed: Failure) -> Kernel:
+    """A kernel that was not finished for a fault of ptxsw."""
+    return Kernel(name, shown, False, (), None, (), (), failed=failed)
 
 
 class Prediction(Struct, frozen=True):

@@ -31,6 +31,8 @@ def prediction_text(prediction: Prediction) -> str:
 
 def _kernel(kernel: Kernel) -> Iterator[str]:
     yield kernel.readable or kernel.name
+    if kernel.failed is not None:
+        yield f"  {kernel.failed}"
     for stretch in kernel.stretches:
         yield from _stretch(stretch)
     for other in kernel.against:

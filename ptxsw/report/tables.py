@@ -41,7 +41,10 @@ def _delta(delta: int | None) -> str:
 
 def counts(kernel: Kernel) -> str:
     """One line of figures: "9 global loads, 6 shuffles, 0 copies, mean |N| 1.50". Changes that
-    are neither shuffles nor copies are counted by their rewrites: "vectorize 3"."""
+    are neither shuffles nor copies are counted by their rewrites: "vectorize 3". Or why
+    there are none."""
+    if kernel.failed is not None:
+        return str(kernel.failed)
     parts = [_plural(kernel.loads, "global load")]
     if kernel.shuffles is not None:
         parts.append(_plural(kernel.shuffles, "shuffle"))

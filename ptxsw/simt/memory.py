@@ -15,6 +15,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ptxsw.errors import InvalidRequest
+
 Array = NDArray[Any]
 Index = NDArray[np.int64]
 
@@ -114,10 +116,10 @@ class Arena:
         self.buffers.sort(key=lambda buffer: buffer.address)
         for one, two in pairwise(self.buffers):
             if two.address < one.end:
-                raise ValueError(f"buffers {one.name!r} and {two.name!r} overlap")
+                raise InvalidRequest(f"buffers {one.name!r} and {two.name!r} overlap")
         for buffer in self.buffers:
             if not FIRST <= buffer.address <= buffer.end <= 1 << 64:
-                raise ValueError(f"no buffer can be at {buffer.address:#x}")
+                raise InvalidRequest(f"no buffer can be at {buffer.address:#x}")
         self._addresses = [b.address for b in self.buffers]
         self._table = (
             np.array(self._addresses, np.uint64),

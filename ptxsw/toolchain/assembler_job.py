@@ -91,7 +91,8 @@ class Job:
                 return Answer(None, b"")
             display = "<ptx>" if item.is_text or item.is_stdin else item.value
             answer = self._compute(text, display, cubin)
-            self._keep(name, answer)
+            if not answer.fault or answer.limit:  # a fault of ours may not come again
+                self._keep(name, answer)
         return answer
 
     def _compute(self, text: bytes, display: str, cubin: str) -> Answer:

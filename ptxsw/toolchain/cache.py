@@ -33,7 +33,8 @@ class Answer:
     """What `optimize` made of a text. `text` is None where it left it alone.
 
     `fault` says why something is left alone that need not be, and is told at each use: ptxas
-    refused the rewritten text, or (`limit` > 0) kernels were not finished within so many seconds.
+    refused the rewritten text, a kernel met a fault of ptxsw, or (`limit` > 0) kernels were not
+    finished within so many seconds.
     """
 
     def __init__(

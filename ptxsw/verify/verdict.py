@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ptxsw.emulator.run import emulate
 from ptxsw.errors import Unsupported
+from ptxsw.failures import Failure, failure, is_ours, stage
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.simt.run import require_64_bits
@@ -52,12 +53,14 @@ class Different(Struct, frozen=True):
 
 class Undecided(Struct, frozen=True):
     """There is no proof, and in `launches` no difference. `runs_tell`: at least one launch ran on
-    both texts of each kernel without a proof, and runs could have shown all that is open."""
+    both texts of each kernel without a proof, and runs could have shown all that is open.
+    `failures` are faults of ptxsw itself, for which it is not known."""
 
     reason: str
     launches: int = 0
     runs: int = 0
     runs_tell: bool = False
+    failures: tuple[Failure, ...] = ()
 
     def __str__(self) -> str:
         return f"not decided: {_tested(self.launches, self.runs)}; not proved\n{self.reason}"
@@ -106,7 +109,14 @@ def verify(
         if function.name not in {f.name for f in second.kernels}:
             return Different(function.name, None, "the second text does not have it")
         step(function.name)
-        verdict = _one(first, second, function, launches, seeds, symbolic)
+        try:
+            verdict = _one(first, second, function, launches, seeds, symbolic)
+        except Exception as error:
+            if not is_ours(error):
+                raise
+            command = ("ptxsw", "verify", *names, "--kernel", function.name)
+            failed = failure(error, first, function, command)
+            verdict = Undecided(f"{function.name}: {failed}", failures=(failed,))
         if isinstance(verdict, Different):
             return verdict
         verdicts.append(verdict)
@@ -117,7 +127,8 @@ def _one(
     first: Module, second: Module, function: Function, launches: Sequence[Launch] | None,
     seeds: Sequence[int], symbolic: bool,
 ) -> Verdict:  # fmt: skip
-    proof = prove(first, second, function.name) if symbolic else Unproved("no proof was tried")
+    with stage("proof"):
+        proof = prove(first, second, function.name) if symbolic else Unproved("no proof was tried")
     if isinstance(proof, Proof) and proof.unchanged:
         return Proved(assumptions=proof.assumptions)
     given = invent(emulate(first, function)) if launches is None else launches
@@ -148,6 +159,9 @@ def _together(verdicts: Sequence[Proved | Undecided]) -> Verdict:
     undecided = [v for v in verdicts if isinstance(v, Undecided)]
     if undecided:
         reasons = "\n".join(v.reason for v in undecided)
-        return Undecided(reasons, launches, runs, all(v.runs_tell for v in undecided))
+        return Undecided(
+            reasons, launches, runs, all(v.runs_tell for v in undecided),
+            tuple(failed for v in undecided for failed in v.failures),
+        )  # fmt: skip
     names = dict.fromkeys(name for v in verdicts if isinstance(v, Proved) for name in v.assumptions)
     return Proved(launches, runs, tuple(names))

@@ -14,7 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from ptxsw import pipeline
+from ptxsw.emulator.emulation import Emulation
 from ptxsw.emulator.run import emulate
+from ptxsw.failures import KernelFailed
 from ptxsw.gpu import show
 from ptxsw.gpu import tune as tuning
 from ptxsw.gpu.invent import NoLaunch, invent
@@ -443,3 +445,15 @@ def test_cache_info_counts_results(file: str, said: list[str]) -> None:
     Path(file).write_text("{")
     (broken,) = (f for f in examine({"PTXSW_TUNED": file}) if f.subject == "tuned")
     assert not broken.good and file in broken.value
+
+
+def test_a_fault_of_ptxsw_is_told_when_all_else_is_done(
+    file: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("%r9")
+
+    monkeypatch.setattr(Emulation, "trace", fail)
+    with pytest.raises(KernelFailed, match="failed in symbolic execution"):
+        run(FakeDriver(), said)
+    assert said[-1].startswith("jacobi: not measured: failed in symbolic execution")

@@ -60,6 +60,11 @@ if behaviour != "real":
                 at = text.index("add.rn.f32")
                 watch.finished(1, quick, (Edit(Span(at, at + 3), "sub"),))
                 time.sleep(1000)
+            case "failed":
+                from ptxsw.failures import Failure
+                fault = Failure("vecadd", "vectorize", "KeyError: 1", "ptxsw/a.py:1", 1, None, "")
+                kernels = (Kernel("vecadd", 2, failed=fault),)
+                return Result(text, Report("0", name, options.arch, 0.5, kernels))
             case "crash":
                 os.kill(os.getpid(), 9)
             case "raise":

@@ -233,6 +233,7 @@ def test_disabled(work: Path, plain: StandIn, stand_in: StandIn) -> None:
         ("hang", "not finished within 0.5 s"),
         ("crash", "the analysis died of SIGKILL"),
         ("raise", "RuntimeError: something went wrong"),
+        ("failed", "vecadd failed in vectorize: KeyError: 1 (ptxsw/a.py:1)"),
         ("exit", "the analysis died of status 1"),
         ("no z3", "ModuleNotFoundError: No module named 'z3'"),
         ("bad", "ptxas refused the rewritten text (status 255)"),
