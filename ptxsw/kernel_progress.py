@@ -103,4 +103,5 @@ class Progress(Struct):
 
 def rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:
     """The text that edits make, with the lines of the one it was made from."""
-    return Source(apply(source.text, edits), "the rewritten text", LineOrigins(source, edits))
+    origins = LineOrigins(source, edits)
+    return Source(apply(source.text, edits), "the rewritten text", origins, origins.is_copy)

@@ -9,7 +9,7 @@ Each kernel is taken out of its module first: kernels know nothing of each other
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from ptxsw.other_targets import traced
 from ptxsw.profitability import SHUFFLES, Profitability
 from ptxsw.rewrites import REGISTERS, every, named
 from ptxsw.rewrites.base import Attempt, Kernel
-from ptxsw.rewrites.jointly_planned import TOGETHER, leads
+from ptxsw.rewrites.jointly_planned import TOGETHER, RefusedSource, leads
 
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
@@ -198,7 +198,7 @@ class Passes:
         elif joined and leads(one.name, kernel):
             outcomes = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
         changes = tuple(item for item in outcomes if isinstance(item, Change))
-        refusals = tuple(item for item in outcomes if isinstance(item, Refusal))
+        refusals = tuple(without_copies(kernel, outcomes))
         if one.needs_ptxas and not kernel.explains:
             refusals = tuple(one for one in refusals if one.because_of is not None)
         reason = self._profitability.not_weighed(one, each) if changes else None
@@ -241,6 +241,24 @@ class Passes:
             each.module, each.function, trace, solver, self._options, self._arch, self._names,
             each.budget, self._block,
         )  # fmt: skip
+
+
+def without_copies(kernel: Kernel, outcomes: Iterable[Outcome]) -> Iterator[Refusal]:
+    """What was refused of the kernel as it was written: nothing is said of code that rewrites wrote
+    beside what it copies, nor of what is changed in such a copy."""
+    changes, refusals = list[Change](), list[Refusal]()
+    for outcome in outcomes:
+        if isinstance(outcome, Change):
+            changes.append(outcome)
+        elif isinstance(outcome, Refusal):
+            refusals.append(outcome)
+    changed = {(c.rewrite, kernel.line(c.at)) for c in changes if kernel.is_copy(c.at)}
+    for refusal in refusals:
+        source = refusal.detail.index if isinstance(refusal.detail, RefusedSource) else refusal.at
+        if kernel.is_copy(refusal.at) or kernel.is_copy(source):
+            continue
+        if (refusal.rewrite, kernel.line(refusal.at)) not in changed:
+            yield refusal
 
 
 def followed(rewrites: Iterable[Rewrite], module: Module, function: Function) -> frozenset[str]:

@@ -21,12 +21,14 @@ class Source(Struct, frozen=True, dict=True):
     """A text with the name under which messages speak of it.
 
     A text that is part of another one, or was made from it, has the other's lines: `line_of` gives
-    the line there of an offset here.
+    the line there of an offset here. `copied` says whether what stands at an offset was written
+    beside what it is a copy of.
     """
 
     text: str
     name: str = "<ptx>"
     line_of: Callable[[int], int] | None = None
+    copied: Callable[[int], bool] | None = None
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -48,6 +50,10 @@ class Source(Struct, frozen=True, dict=True):
         if self.line_of is not None:
             return self.line_of(offset)
         return bisect_right(self._line_starts, offset)
+
+    def is_copy(self, offset: int) -> bool:
+        """Does what stands at an offset stand elsewhere, too, where it was before?"""
+        return self.copied is not None and self.copied(offset)
 
     def line_around(self, offset: int) -> str:
         """The text of the line that holds a character offset, without its line end."""

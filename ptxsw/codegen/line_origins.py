@@ -33,17 +33,24 @@ class LineOrigins:
         self._new: dict[int, tuple[list[int], list[int | None]]] = {}  # by where it begins
 
     def __call__(self, offset: int) -> int:
+        origin = self._of_copy(offset)
+        return self._source.line(self._origins(offset) if origin is None else origin)
+
+    def is_copy(self, offset: int) -> bool:
+        """Is a copy at this offset, or what stands in a copy in place of the original's?"""
+        return self._of_copy(offset) is not None
+
+    def _of_copy(self, offset: int) -> int | None:
+        """The offset in the original of what is copied at an offset; None where nothing is."""
         begin, new = self._origins.inserted(offset)
-        if new:
-            if begin not in self._new:
-                lines = new.split("\n")
-                starts = [0, *accumulate(len(line) + 1 for line in lines[:-1])]
-                self._new[begin] = starts, self._copied([line.strip() for line in lines])
-            starts, origins = self._new[begin]
-            origin = origins[bisect_right(starts, offset - begin) - 1]
-            if origin is not None:
-                return self._source.line(origin)
-        return self._source.line(self._origins(offset))
+        if not new:
+            return None
+        if begin not in self._new:
+            lines = new.split("\n")
+            starts = [0, *accumulate(len(line) + 1 for line in lines[:-1])]
+            self._new[begin] = starts, self._copied([line.strip() for line in lines])
+        starts, origins = self._new[begin]
+        return origins[bisect_right(starts, offset - begin) - 1]
 
     @cached_property
     def _lines(self) -> tuple[list[int], list[str], dict[str, int | None]]:

@@ -91,6 +91,10 @@ class Kernel(Struct, frozen=True):
         """The line of an instruction of the body in the original text, counted from 1."""
         return self.module.source.line(self.trace.cfg.instructions[index].span.start)
 
+    def is_copy(self, index: int) -> bool:
+        """Did a rewrite write an instruction of the body beside one of which it is a copy?"""
+        return self.module.source.is_copy(self.trace.cfg.instructions[index].span.start)
+
 
 class Attempt(Struct, frozen=True):
     """What one rewrite changed in a kernel, and what it refused."""
