@@ -13,9 +13,14 @@ everything it needs says so with a byte; when it has ended its status comes behi
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
+from io import BytesIO
+from time import monotonic
 
 from ptxsw import __version__
+from ptxsw.toolchain import front
 from ptxsw.toolchain.process import close_all_but
 from ptxsw.toolchain.request import CallRequest
 from ptxsw.toolchain.settings import cache_directory
@@ -47,6 +52,10 @@ STATUS: Final = 4  # bytes of the status of the process, with its sign
 PATIENCE: Final = 5.0  # seconds in which it is accepted; else it is quicker without
 _SOCKET: Final = "server"  # in a directory of its own
 _PREFIX: Final = "ptxsw-build-"
+_NAMES: Final = frozenset({_SOCKET, front.CALLS, front.NUMBER, f".{front.NUMBER}"})
+_NUMBERED: Final = frozenset({front.ANSWERS, front.CLAIM, front.BEGUN})
+_DIGITS: Final = "0123456789"
+_BLOCK: Final = 1 << 16
 _CREDENTIALS: Final = 12  # bytes: process, user and group
 _ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PROGRAM: Final = (
@@ -69,12 +78,13 @@ def call(
     try:
         with_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            return _asked(with_socket, path, _parts(request, state, timeout, environ))
+            # The server ends a process that takes longer, unless it is stuck itself.
+            parts = _parts(request, state, timeout, environ)
+            return _asked(with_socket, path, parts, timeout + PATIENCE)
         finally:
             with_socket.close()
     except ConnectionRefusedError:  # it was killed
-        if os.path.basename(path) == _SOCKET:
-            remove(os.path.dirname(path))
+        remove(os.path.dirname(path))
         return None
     except (OSError, Died):  # among them: nobody listens, too late
         return None
@@ -126,14 +136,16 @@ def _parts(
         yield os.fsencode(value)
 
 
-def _asked(connection: socket.socket, path: str, parts: Iterable[bytes]) -> Transcript | None:
+def _asked(
+    connection: socket.socket, path: str, parts: Iterable[bytes], seconds: float
+) -> Transcript | None:
     connection.settimeout(PATIENCE)
     connection.connect(path)
     if peer(connection)[1] != os.geteuid():
         return None
     data = b"".join(len(part).to_bytes(LENGTH, "big") + part for part in parts)
     reading, writing = os.pipe()
-    with open(reading, "rb") as answer:
+    try:
         try:
             hand_over(connection, writing)
         finally:
@@ -141,7 +153,9 @@ def _asked(connection: socket.socket, path: str, parts: Iterable[bytes]) -> Tran
         connection.sendall(len(data).to_bytes(LENGTH, "big") + data)
         if connection.recv(1) != ACCEPTED:
             return None
-        pieces = list(read_pieces(answer))
+        pieces = list(read_pieces(BytesIO(_read_within(reading, seconds))))
+    finally:
+        os.close(reading)
     if is_complete(pieces):
         return transcript(pieces, 0)
     said = b""
@@ -151,6 +165,21 @@ def _asked(connection: socket.socket, path: str, parts: Iterable[bytes]) -> Tran
             return None
         said += more
     return transcript(pieces, int.from_bytes(said, "big", signed=True))
+
+
+def _read_within(descriptor: int, seconds: float) -> bytes:
+    """What comes until the other end is closed. Raises TimeoutError when `seconds` are over."""
+    end = monotonic() + seconds
+    ready = select.poll()
+    ready.register(descriptor, select.POLLIN)
+    parts = []
+    while True:
+        if not ready.poll(max(0, 1000 * (end - monotonic()))):
+            raise TimeoutError
+        part = os.read(descriptor, _BLOCK)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
 
 
 # ---------------------------------------------------------------- beside a build
@@ -204,13 +233,27 @@ def _temporary(environ: Mapping[str, str]) -> str:
 
 
 def remove(directory: str) -> None:
-    """Removes the directory of a server and its front; what cannot be removed stays."""
+    """Removes the directory of a server and its front, if it is one that `begin` made, and only
+    what they put there. What cannot be removed stays."""
     try:
+        if not _is_ours(directory):
+            return
         for name in os.listdir(directory):
-            os.unlink(os.path.join(directory, name))
+            if name in _NAMES or name.rstrip(_DIGITS) in _NUMBERED:
+                os.unlink(os.path.join(directory, name))
         os.rmdir(directory)
-    except OSError:  # another one removes it as well
+    except OSError:  # another one removes it as well, or has put something there
         return
+
+
+def _is_ours(directory: str) -> bool:
+    """Is it a directory that `begin` makes? The name comes from the environment. Raises OSError."""
+    status = os.lstat(directory)
+    return (
+        os.path.basename(directory).startswith(_PREFIX)
+        and stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+    )
 
 
 def _remove_left(parent: str) -> None:

@@ -105,7 +105,7 @@ def test_targets_of_texts() -> None:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(server_client, "PATIENCE", 60.0)
-    one = Server(tmp_path / "server")
+    one = Server(tmp_path / "ptxsw-build-server")
     yield one
     one.end()
 

@@ -35,7 +35,7 @@ Call = Callable[..., Done]
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """One for all tests that leave it as it is."""
-    one = Front(tmp_path_factory.mktemp("front") / "one")
+    one = Front(tmp_path_factory.mktemp("front") / "ptxsw-build-one")
     yield one
     one.end()
 
@@ -43,7 +43,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Front]:
     """One that a test may break."""
-    one = Front(tmp_path / "own")
+    one = Front(tmp_path / "ptxsw-build-own")
     yield one
     one.end()
 
@@ -263,7 +263,7 @@ def test_those_that_wait_end_with_the_build(build: Build, own: Front, no_python:
 
 def test_no_front(build: Build, tmp_path: Path, desk: Front, script: Path) -> None:
     """None at all, one that has ended, a directory without pipes: Python does the work."""
-    gone = Front(tmp_path / "gone")
+    gone = Front(tmp_path / "ptxsw-build-gone")
     gone.end()
     (tmp_path / "empty").mkdir()
     for path in ("", "off", "/none/server", str(gone.path), str(tmp_path / "empty" / "server")):

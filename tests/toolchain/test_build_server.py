@@ -62,7 +62,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    one = Server(tmp_path / "server")
+    one = Server(tmp_path / "ptxsw-build-server")
     yield one
     one.end()
 
@@ -160,7 +160,7 @@ def test_time_runs_out(server: Server, tmp_path: Path) -> None:
 
 def test_it_may_import_before_it_is_asked(tmp_path: Path) -> None:
     """Where the cache is empty; a server that is not asked leaves nothing behind, too."""
-    one = Server(tmp_path / "server", at_once="1")
+    one = Server(tmp_path / "ptxsw-build-server", at_once="1")
     try:
         until(lambda: "z3" in maps(one) or "msgspec" in maps(one))
         assert answer(one.ask()).text
@@ -281,6 +281,54 @@ def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert server_client.call(request, STATE, 9.0, environ) is None
 
 
+def test_a_server_that_accepts_and_never_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in waits as long as the work may take, and then does it by itself."""
+    monkeypatch.setattr(server_client, "PATIENCE", 0.5)
+    request = CallRequest(TEXT, "a", None, 1, "", "", "", lines=False)
+    kept = []
+
+    def accept(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        kept.append((connection, socket.recv_fds(connection, 1, 1)))
+        connection.send(server_client.ACCEPTED)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "stuck"))
+        listener.listen()
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        environ = {server_client.VARIABLE: str(tmp_path / "stuck")}
+        assert server_client.call(request, STATE, 0.1, environ) is None
+    [(connection, (_, descriptors, _, _))] = kept
+    connection.close()
+    os.close(descriptors[0])
+
+
+@pytest.mark.parametrize("directory", ["thesis", "ptxsw-build-1f"])
+def test_files_of_others_are_never_removed(tmp_path: Path, directory: str) -> None:
+    """`PTXSW_SERVER` names what is left of a socket, in a directory that holds other things."""
+    place = tmp_path / directory
+    place.mkdir()
+    (place / "thesis.tex").write_text("precious")
+    (place / "answers-of-the-survey").write_text("precious")
+    request = CallRequest(TEXT, "a", None, 1, "", "", "", lines=False)
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(place / "server"))
+    environ = {server_client.VARIABLE: str(place / "server")}
+    assert server_client.call(request, STATE, 9.0, environ) is None
+    assert {"thesis.tex", "answers-of-the-survey"} <= {path.name for path in place.iterdir()}
+
+
+def test_no_link_to_a_directory_is_followed(tmp_path: Path) -> None:
+    place = tmp_path / "thesis"
+    place.mkdir()
+    (place / "calls").write_text("precious")
+    (tmp_path / "ptxsw-build-1f").symlink_to(place)
+    server_client.remove(str(tmp_path / "ptxsw-build-1f"))
+    assert (place / "calls").read_text() == "precious"
+
+
 @pytest.mark.parametrize("said", [b"", b"?", b"GET / HTTP/1.0\r\n\r\n", bytes(64)])
 def test_nonsense_at_the_socket(server: Server, said: bytes) -> None:
     """It is still there for others."""
@@ -332,7 +380,7 @@ def test_a_stand_in_that_is_killed(server: Server, tmp_path: Path) -> None:
 
 def test_it_ends_with_its_build(tmp_path: Path) -> None:
     """And leaves nothing; that of another build is still there."""
-    first, second = Server(tmp_path / "first"), Server(tmp_path / "second")
+    first, second = Server(tmp_path / "ptxsw-build-first"), Server(tmp_path / "ptxsw-build-second")
     try:
         assert first.ask() is not None and second.ask() is not None
         first.build.kill()
