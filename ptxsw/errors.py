@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ptxsw.printable import drawn, one_line
+
 if TYPE_CHECKING:
     from ptxsw.source import Source, Span
 
@@ -30,14 +32,10 @@ class PtxError(Exception):
     def __str__(self) -> str:
         line, column = self.source.place(self.span.start)
         text = self.source.line_around(self.span.start)
-        number = f"{line:5d}"
-        width = max(1, min(self.span.end - self.span.start, len(text) - column + 1))
-        # Tabs are kept before the caret, so that it stands under its character on any terminal.
-        lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+        length = self.span.end - self.span.start
         return (
-            f"{self.source.name}:{line}:{column}: {self.message}\n"
-            f"{number} | {text}\n"
-            f"{' ' * len(number)} | {lead}{'^' * width}"
+            f"{one_line(self.source.name)}:{line}:{column}: {one_line(self.message)}\n"
+            f"{drawn(line, text, column, length)}"
         )
 
 

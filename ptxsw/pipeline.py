@@ -16,6 +16,7 @@ from ptxsw.command_lines import analyze_command, check_command, optimize_command
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.excerpt import Excerpts
 from ptxsw.failures import failure, is_ours
+from ptxsw.file_names import file_stem
 from ptxsw.ir import Function, Module
 from ptxsw.kernel_progress import Progress
 from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
@@ -295,7 +296,7 @@ def _proofs(each: Progress) -> dict[str, str]:
     """The obligations of each change as SMT-LIB 2, by file name."""
     texts: dict[str, str] = {}
     for attempt in each.attempts:
-        name = attempt.kernel.function.name
+        name = file_stem(attempt.kernel.function.name)
         for change in attempt.changes:
             source = f"-from-{attempt.line(change.source)}" if change.source is not None else ""
             stem = f"{name}-{attempt.line(change.at)}{source}"

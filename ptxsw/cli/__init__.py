@@ -15,6 +15,7 @@ from functools import partial
 from typing import NoReturn
 
 from ptxsw.cli.files import BAD_INPUT, CommandError
+from ptxsw.cli.terminal import guard_output
 
 __all__ = ["CommandError", "run"]
 
@@ -37,6 +38,7 @@ def run() -> None:
     call = _plain(sys.argv[1:]) or _typed
     if sys.stdout is None:
         _fail("standard output is closed")
+    guard_output()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:

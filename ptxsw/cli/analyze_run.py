@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ptxsw.cli.files import CommandError, as_json, end_if_failed, read_kernels
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
-from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.terminal import paint, show, width, write_exact
 from ptxsw.cli.values import (
     BLOCK,
     JOBS,
@@ -53,6 +54,7 @@ def run(
 ) -> None:
     """Reads, analyzes, and prints what was found. Raises CommandError, PtxError, OSError."""
     from ptxsw import pipeline
+    from ptxsw.report.serial import to_json
     from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
     from ptxsw.report.weights import ordered
 
@@ -74,8 +76,10 @@ def run(
         report = ordered(report)
     draw: dict[str, Callable[[Report], str]] = {
         "text": lambda contents: analysis_text(contents, paint(), width()),
-        "json": as_json,
         "markdown": analysis_markdown,
     }
-    show(draw[format](report))
+    if format == "json":
+        write_exact(sys.stdout, as_json(to_json(report)))
+    else:
+        show(draw[format](report))
     end_if_failed(report)

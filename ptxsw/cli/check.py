@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import BAD_INPUT, CommandError, write
-from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption
+from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, write
+from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption, SourceRootOption
 from ptxsw.cli.progress import bar
-from ptxsw.cli.terminal import paint, show, width
-from ptxsw.cli.values import block_shape, named_launches, processes
+from ptxsw.cli.terminal import paint, show, width, write_exact
+from ptxsw.cli.values import block_shape, named_launches, processes, source_roots
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Summary
@@ -83,6 +83,7 @@ def check(
         bool, typer.Option(help="Ask ptxas for registers and spills, if there is one.")
     ] = True,
     jobs: JobsOption = None,
+    source_root: SourceRootOption = None,
     help_uri: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Where findings.html is; SARIF links each rule there."),
@@ -111,12 +112,13 @@ def check(
 
     shape = None if block is None else block_shape(block)
     known_launches = named_launches(launch or ())
+    roots = source_roots(source_root or ())
     try:
         rules = run.chosen_rules(select, ignore)
         pinned_findings = run.read_baseline(baseline)
         task = run.Task(
             "", shape, arch, tuple(split(compiler_options)), rules, ptxas, findings=not resources,
-            resources=resources, launches=known_launches,
+            resources=resources, launches=known_launches, source_roots=roots,
         )  # fmt: skip
         every = files_in(files)
     except (ValueError, UnreadableInput) as error:
@@ -133,41 +135,44 @@ def check(
     if write_baseline is not None:
         write(write_baseline, run.new_baseline(answers))
         raise typer.Exit(BAD_INPUT if summary.problems else 0)
-    show(_drawn(summary, format, help_uri, pinned=baseline))
+    if format is Format.text:
+        show(_text(summary, pinned=baseline is not None))
+    else:
+        write_exact(sys.stdout, _drawn(summary, format, help_uri))
     if summary.problems:
         raise typer.Exit(BAD_INPUT)
     if summary.fails(fail_on.value):
         raise typer.Exit(_NO)
 
 
-def _drawn(summary: Summary, format: Format, help_uri: str | None, pinned: str | None) -> str:
+def _text(summary: Summary, *, pinned: bool) -> str:
     from ptxsw.findings.usage import usage_table
     from ptxsw.report import messages
     from ptxsw.report.layout import draw_text
 
-    if format is Format.github:
-        return messages.github(summary.findings)
-    if format is Format.text:
-        kernels = sum(len(report.kernels) for report in summary.reports) or len(summary.usages)
-        drawing = messages.text(summary.findings, paint(), width())
-        if pinned is None and summary.usages:
-            table = usage_table(summary.usages)
-            drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
-        if not summary.findings and (drawing or not kernels):
-            return drawing
-        files = len(summary.reports)
-        told = messages.summary(summary.findings, kernels=kernels, files=files)
-        return f"{drawing}{told}\n"
-    import json
+    kernels = sum(len(report.kernels) for report in summary.reports) or len(summary.usages)
+    drawing = messages.text(summary.findings, paint(), width())
+    if not pinned and summary.usages:
+        table = usage_table(summary.usages)
+        drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
+    if not summary.findings and (drawing or not kernels):
+        return drawing
+    told = messages.summary(summary.findings, kernels=kernels, files=len(summary.reports))
+    return f"{drawing}{told}\n"
 
+
+def _drawn(summary: Summary, format: Format, help_uri: str | None) -> str:
+    """What programs read."""
     from ptxsw import __version__
     from ptxsw.cli.check_run import rule_pages
+    from ptxsw.report import messages
     from ptxsw.report.sarif import sarif
 
+    if format is Format.github:
+        return messages.github(summary.findings)
     if format is Format.sarif:
-        log = sarif(summary.findings, rule_pages(), __version__, help_uri)
-        return json.dumps(log, indent=1) + "\n"
-    return json.dumps(_json(summary, __version__), indent=1) + "\n"
+        return as_json(sarif(summary.findings, rule_pages(), __version__, help_uri))
+    return as_json(_json(summary, __version__))
 
 
 def _json(summary: Summary, version: str) -> dict[str, object]:

@@ -18,6 +18,7 @@ from ptxsw.report.located import Located, located
 from ptxsw.report.model import Finding
 from ptxsw.report.sarif import RulePage
 from ptxsw.report.shown import Report
+from ptxsw.report.source_files import SourceFiles
 from ptxsw.toolchain import inputs
 from ptxsw.workers import spread
 
@@ -48,6 +49,7 @@ class Task(Struct, frozen=True):
     findings: bool = True
     resources: bool = False
     launches: Mapping[str, Launch] = field(default_factory=dict)
+    source_roots: tuple[str, ...] = ()
 
 
 class CheckedFile(Struct, frozen=True):
@@ -116,14 +118,17 @@ def _findings(task: Task) -> CheckedFile:
 
     reports: list[Report] = []
     findings: list[Located] = []
+    hidden: list[str] = []
     for ptx in inputs.ptx_of(task.path, task.arch, task.options):
         report = pipeline.check(
             ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas,
             launches=task.launches,
         )  # fmt: skip
         reports.append(report)
-        findings += located(report, ptx.text, ptx.directory)
-    notes = tuple(report.warning for report in reports if report.warning)
+        sources = SourceFiles(ptx.directory, task.source_roots)
+        findings += located(report, ptx.text, sources)
+        hidden += sources.notes()
+    notes = (*(report.warning for report in reports if report.warning), *hidden)
     problems = tuple(m.rstrip() for report in reports for m in failed_kernels(report))
     return CheckedFile(task.path, tuple(reports), tuple(findings), problems=problems, notes=notes)
 

@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ptxsw.cli.terminal import write_exact
 from ptxsw.errors import naming
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def written(path: str) -> Iterator[str]:
 
 def write(path: str, text: str) -> None:
     if path == "-":
-        sys.stdout.write(text)
+        write_exact(sys.stdout, text)
         return
     with written(path) as private, open(private, "w", encoding="utf-8", newline="") as file:
         file.write(text)
@@ -135,9 +136,11 @@ def end_if_failed(report: Report | Prediction) -> None:
         sys.exit(BAD_INPUT)
 
 
-def as_json(report: Report) -> str:
+def as_json(data: Any) -> str:
+    """A value as JSON that is well-formed for every reader, and no command to a CI system that
+    reads along."""
     import json
 
-    from ptxsw.report import to_json
+    from ptxsw.printable import tree, well_formed
 
-    return json.dumps(to_json(report), indent=2) + "\n"
+    return json.dumps(tree(data, well_formed), indent=2).replace("##", "#\\u0023") + "\n"

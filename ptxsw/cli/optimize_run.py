@@ -116,7 +116,9 @@ def run(
         raise CommandError(str(error)) from error
     write(output, result.text)
     if report is not None:
-        write(report, as_json(result.report))
+        from ptxsw.report.serial import to_json
+
+        write(report, as_json(to_json(result.report)))
     if emit_smt2 is not None:
         os.makedirs(emit_smt2, exist_ok=True)
         for file_name, proof in result.smt2.items():

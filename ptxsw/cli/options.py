@@ -57,4 +57,12 @@ LaunchesOption: TypeAlias = Annotated[
         "unknown length count 16 times.",
     ),
 ]
+SourceRootOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Show sources below it as well; may be given again. Default: only those below the "
+        "directory of the PTX or the working directory.",
+    ),
+]
 AssumeOption: TypeAlias = Annotated[str | None, typed(values.ASSUME)]

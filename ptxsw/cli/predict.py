@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from typing import Annotated
@@ -10,9 +9,10 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, end_if_failed, read, read_once
+from ptxsw.cli.files import CommandError, as_json, end_if_failed, read, read_once
 from ptxsw.cli.options import BlockOption, File, KernelOption
 from ptxsw.cli.progress import bar
+from ptxsw.cli.terminal import write_exact
 from ptxsw.cli.values import block_shape, launches
 
 
@@ -91,7 +91,7 @@ def predict(
     except ValueError as error:
         raise CommandError(str(error)) from error
     if format is Format.json:
-        sys.stdout.write(json.dumps(to_json(prediction), indent=2) + "\n")
+        write_exact(sys.stdout, as_json(to_json(prediction)))
     else:
         sys.stdout.write(prediction_text(prediction))
     end_if_failed(prediction)

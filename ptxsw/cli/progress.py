@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ptxsw.cli.terminal import write_exact
+from ptxsw.printable import one_line
+
 if TYPE_CHECKING:
     from ptxsw.codegen.splice import Edit
     from ptxsw.report import Kernel, Report
@@ -21,7 +24,7 @@ def working(verb: str) -> Iterator[Callable[[str], None]]:
 
     def step(on: str) -> None:
         if shown:
-            sys.stderr.write(f"\r\x1b[K{on and f'{verb} {on}'}")
+            write_exact(sys.stderr, f"\r\x1b[K{on and f'{verb} {one_line(on)}'}")
             sys.stderr.flush()
 
     try:

@@ -15,6 +15,7 @@ from ptxsw.cli.options import (
     LaunchesOption,
     RewritesOption,
     Scheme,
+    SourceRootOption,
     typed,
 )
 
@@ -35,6 +36,7 @@ def report(
     launch: LaunchesOption = None,
     rewrites: RewritesOption = None,
     jobs: JobsOption = None,
+    source_root: SourceRootOption = None,
 ) -> None:
     """Show all about one PTX file, or sum up the reports of a build.
 
@@ -49,4 +51,7 @@ def report(
       ptxsw report reports
       ptxsw report r.json
     """
-    command.run(file, html, scheme.value, form.value, block, rewrites, jobs, launch or ())
+    command.run(
+        file, html, scheme.value, form.value, block, rewrites, jobs, launch or (),
+        source_root or (),
+    )  # fmt: skip

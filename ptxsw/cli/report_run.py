@@ -24,18 +24,20 @@ from ptxsw.cli.values import (
     named_launches,
     named_rewrites,
     processes,
+    source_roots,
 )
 
 if TYPE_CHECKING:
     from ptxsw.report.build import Build
     from ptxsw.report.prediction import Prediction
+    from ptxsw.report.source_files import SourceFiles
     from ptxsw.verify.launches import Launch
 
 HTML = OptionRow("html", ("--html",), "Write one self-contained page.", "OUT.html")
 CODE = replace(SCHEME, help="Code for the rewrites, as for optimize.")
 AROUND = replace(FORM, help="Code around them, as for optimize.")
 
-# Typer reads `--launch`, which may be given several times.
+# Typer reads `--launch` and `--source-root`, which may be given several times.
 ROWS = (HTML, CODE, AROUND, BLOCK, REWRITES, JOBS)
 
 
@@ -48,11 +50,13 @@ def run(
     rewrites: str | None = None,
     jobs: int | None = None,
     launches: Sequence[str] = (),
+    roots: Sequence[str] = (),
 ) -> None:
     """Shows one file, or sums up a report or a directory of them. Raises CommandError, PtxError,
     OSError."""
     shape = None if block is None else block_shape(block)
     names = None if rewrites is None else named_rewrites(rewrites)
+    roots = source_roots(roots)
     if file != "-" and Path(file).is_dir():
         from ptxsw.report.build import load
 
@@ -64,8 +68,11 @@ def run(
 
         _sum_up(load_one(text, name), name, html)
     else:
+        from ptxsw.report.source_files import SourceFiles
+
         launched = named_launches(launches)
-        _show(text, name, html, scheme, form, shape, launched, names, processes(jobs))
+        sources = SourceFiles(None if file == "-" else str(Path(file).parent), roots)
+        _show(text, name, html, scheme, form, shape, launched, names, processes(jobs), sources)
 
 
 def _sum_up(build: Build, name: str, html: str | None) -> None:
@@ -93,6 +100,7 @@ def _show(
     launches: Mapping[str, Launch],
     rewrites: tuple[str, ...] | None,
     jobs: int,
+    files: SourceFiles,
 ) -> None:
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_text, optimization_text
@@ -120,8 +128,9 @@ def _show(
     from ptxsw.report.machine_code import machine_code
     from ptxsw.report.sources import read_sources
 
-    directory = None if name == "<stdin>" else Path(name).parent
-    sources = read_sources(parse(text, name), directory)
+    sources = read_sources(parse(text, name), files)
+    for note in files.notes():
+        sys.stderr.write(f"{note}\n")
     code = machine_code(text, result.report.arch)
     predicted = _predicted(text, name, block, len(result.report.kernels))
     write(html, page(result.report, text, result.edits, result.smt2, sources, code, predicted))

@@ -1,13 +1,52 @@
-"""What is written for a person: in colours, as wide as the terminal, page by page."""
+"""What is written for a person: in colours, as wide as the terminal, page by page, and without
+what would command the terminal or a CI system."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from ptxsw.printable import lines
 
 if TYPE_CHECKING:
     from ptxsw.report.layout import Paint
+
+
+class GuardedStream:
+    """A text stream that writes all as `printable.lines` has it: the one place through which what
+    the commands print goes. `exact` is for what is no text for a person."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # no locale stops an output
+
+    def write(self, text: str) -> int:
+        return self._stream.write(lines(text, self._stream.isatty()))
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        self.write("".join(texts))
+
+    def exact(self, text: str) -> int:
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def guard_output() -> None:
+    """From now on, has nothing reach standard output and standard error but through a guard."""
+    sys.stdout, sys.stderr = cast(
+        "tuple[TextIO, TextIO]", (GuardedStream(sys.stdout), GuardedStream(sys.stderr))
+    )
+
+
+def write_exact(stream: TextIO, text: str) -> None:
+    """Writes data, or what only a terminal is to understand, past the guard."""
+    (stream.exact if isinstance(stream, GuardedStream) else stream.write)(text)
 
 
 def paint() -> Paint:
@@ -39,7 +78,7 @@ def show(text: str) -> None:
     reader = subprocess.Popen(pager, shell=True, stdin=subprocess.PIPE, env=environ)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the reader's now
     try:
-        reader.communicate(text.encode())
+        reader.communicate(lines(text, coloured=True).encode())
     except BrokenPipeError:
         pass  # it was left before the end
     finally:

@@ -142,6 +142,14 @@ def all_launched(launches: Mapping[str, Launch], report: Report) -> None:
         raise CommandError(f"--launch: no kernel {missing!r} in {report.file}")
 
 
+def source_roots(given: Sequence[str]) -> tuple[str, ...]:
+    """The directories of `--source-root`."""
+    for path in given:
+        if not os.path.isdir(path):
+            raise CommandError(f"--source-root: {path}: no such directory")
+    return tuple(given)
+
+
 def _parted(given: str) -> tuple[str, str]:
     name, equals, path = given.rpartition("=")
     return (name, path) if equals else ("", given)

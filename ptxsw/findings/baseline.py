@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, ValidationError, convert, field, to_builtins
+from msgspec import Struct, convert, field, to_builtins
 
 from ptxsw.findings.usage import Usage
+from ptxsw.json_text import parsed
 from ptxsw.report.located import Located
 
 _FORMAT = 1
@@ -29,11 +30,11 @@ class Baseline(Struct, frozen=True):
 def read(path: str) -> Baseline:
     """Raises OSError; ValueError where the file is no baseline."""
     try:
-        data: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+        data: Any = parsed(Path(path).read_bytes())
         if data["ptxsw_baseline"] != _FORMAT:
-            raise ValueError(f"{path}: written by another version of ptxsw; write it anew")
+            raise ValueError("written by another version of ptxsw; write it anew")
         return convert(data, Baseline)
-    except (KeyError, TypeError, ValidationError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: not a baseline of ptxsw: {error}") from error
 
 

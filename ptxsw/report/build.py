@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
+from ptxsw.json_text import parsed
+from ptxsw.printable import one_line
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.serial import from_json
 from ptxsw.report.shown import Report
@@ -27,28 +28,20 @@ def load(directory: Path) -> Build:
     reports: list[Report] = []
     problems: list[str] = []
     for path in sorted(directory.iterdir()):
-        if path.suffix != ".json" or path.name.startswith("."):
+        if path.suffix != ".json" or path.name.startswith(".") or not path.is_file():
             continue
-        try:
-            one = load_one(path.read_text("utf-8"), str(path))
-        except UnicodeDecodeError:
-            one = Build((), (f"{path}: not JSON: it is not UTF-8",))
+        one = load_one(path.read_bytes(), str(path))
         reports += one.reports
         problems += one.problems
     return Build(tuple(reports), tuple(problems))
 
 
-def load_one(text: str, name: str) -> Build:
+def load_one(text: str | bytes, name: str) -> Build:
     """The one report in a text."""
     try:
-        return Build((from_json(json.loads(text)),), ())
-    except json.JSONDecodeError as error:
-        problem = f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-    except RecursionError:
-        problem = "nested too deeply for a report"
+        return Build((from_json(parsed(text)),), ())
     except ValueError as error:
-        problem = str(error)
-    return Build((), (f"{name}: {problem}",))
+        return Build((), (f"{one_line(name)}: {error}",))
 
 
 def summary(build: Build, paint: Paint = plain, width: int | None = None) -> str:
@@ -73,9 +66,11 @@ def summary(build: Build, paint: Paint = plain, width: int | None = None) -> str
     if reasons:
         table = Table(("loads left alone", "because"), reasons, frozenset({"loads left alone"}))
         lines += ["", *draw_text(table, paint, width)]
-    warnings = [f"{_shown(r.file)}: {r.warning}" for r in build.reports if r.warning is not None]
+    warnings = [
+        one_line(f"{_shown(r.file)}: {r.warning}") for r in build.reports if r.warning is not None
+    ]
     warnings += [
-        f"{_shown(report.file)}: {kernel.readable or kernel.name} {kernel.failed}"
+        one_line(f"{_shown(report.file)}: {kernel.readable or kernel.name} {kernel.failed}")
         for report, kernel in kernels if kernel.failed is not None
     ]  # fmt: skip
     lines += ["", *warnings] if warnings else []

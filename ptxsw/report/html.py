@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ptxsw.codegen.splice import Edit
 from ptxsw.patterns import pattern
+from ptxsw.printable import one_line, tree
 from ptxsw.report.machine_code import MachineCode
 from ptxsw.report.model import Access, Kernel
 from ptxsw.report.prediction import Prediction
@@ -80,13 +81,20 @@ def page(
         "machine": {"arch": code.arch, "note": code.note},
     }
     parts = {
-        "title": escape(report.file),
-        "warning": f"<p class=warning>{escape(report.warning)}</p>" if report.warning else "",
-        "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        "title": escape(one_line(report.file)),
+        "warning": (
+            f"<p class=warning>{escape(one_line(report.warning))}</p>" if report.warning else ""
+        ),
+        "data": json.dumps(tree(data, _shown), separators=(",", ":")).replace("<", "\\u003c"),
         "style": _part("page.css"),
         "script": "\n".join(_part(f"{name}.js") for name in _SCRIPTS),
     }
     return Template(_part("page.html")).substitute(parts)
+
+
+def _shown(text: str) -> str:
+    """A line of a source keeps its tabs, a proof its lines."""
+    return one_line(text, "\t\n")
 
 
 def _part(name: str) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from ptxsw.report.tables import Table
+from ptxsw.printable import one_line
+from ptxsw.report.tables import Table, printed
 
 Paint = Callable[[str, str, str], str]
 """Column, cell and the text as it is padded, to the text that is written."""
@@ -53,7 +54,7 @@ def plain(column: str, cell: str, padded: str) -> str:
 def draw_text(table: Table, paint: Paint = plain, width: int | None = None) -> list[str]:
     """Lines of aligned columns, two spaces apart; `width` characters at most where it is given and
     that can be done. A last line names the columns that had no room."""
-    fit = _fitted(table, width)
+    fit = _fitted(printed(table, one_line), width)
     lines = []
     for number, cells in enumerate((fit.table.header, *fit.table.rows)):
         folded = [_folded(cell, room) for cell, room in zip(cells, fit.widths, strict=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from msgspec import Struct
 from ptxsw.patterns import pattern
 from ptxsw.report.model import Finding
 from ptxsw.report.shown import Report
+from ptxsw.report.source_files import SourceFiles
 
 _IGNORE = pattern(r"ptxsw:\s*ignore(?:\[([^\]]*)\])?")
 
@@ -37,30 +37,28 @@ class Located(Struct, frozen=True):
             self.finding.rule, self.finding.kernel, Path(self.path).name,
             " ".join(self.text.split()) or self.finding.measure,
         )  # fmt: skip
-        return sha256("\0".join(parts).encode()).hexdigest()[:16]
+        return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def located(report: Report, text: str, directory: str) -> Iterator[Located]:
-    """The findings of a report on a PTX text, file by file the worst first. `directory` is that of
-    the PTX, from which relative names of sources may count. Those that a comment in their line
-    silences are left out: `// ptxsw: ignore` or `// ptxsw: ignore[column, bank-conflicts]`."""
-    lines = text.splitlines()
+def located(report: Report, text: str, sources: SourceFiles) -> Iterator[Located]:
+    """The findings of a report on a PTX text, file by file the worst first. Those that a comment in
+    their line silences are left out: `// ptxsw: ignore` or
+    `// ptxsw: ignore[column, bank-conflicts]`."""
+    lines = text.split("\n")
     for kernel in report.kernels:
         for finding in kernel.findings or ():
             own = lines[finding.line - 1] if finding.line <= len(lines) else ""
-            place = _located(finding, report.file, own, directory)
+            place = _located(finding, report.file, own, sources)
             if not (_silenced(finding, place.text) or _silenced(finding, own)):
                 yield place
 
 
-def _located(finding: Finding, ptx: str, own: str, directory: str) -> Located:
+def _located(finding: Finding, ptx: str, own: str, sources: SourceFiles) -> Located:
     if finding.file is None or finding.source_line is None:
         return Located(finding, ptx, finding.line, finding.column, own, ptx)
-    path = resolved(finding.file, directory)
-    line, text = finding.source_line, ""
-    if path is not None:
-        lines = _lines(path)
-        text = lines[line - 1] if line <= len(lines) else ""
+    path, lines = sources.path(finding.file), sources.lines(finding.file)
+    line = finding.source_line
+    text = lines[line - 1] if line <= len(lines) else ""
     return Located(
         finding, seen_from_here(path or finding.file), line, finding.source_column or 1, text, ptx
     )
@@ -74,27 +72,11 @@ def _silenced(finding: Finding, text: str) -> bool:
     return False
 
 
-def resolved(name: str, directory: str) -> str | None:
-    """The path of a source as `.file` names it: as it is, or from the directory of the PTX."""
-    for path in (os.path.join(directory, name), name):
-        if os.path.isfile(path):
-            return path
-    return None
-
-
 def seen_from_here(path: str) -> str:
     """A path below the working directory without what leads there."""
     here = os.getcwd() + os.sep
     full = os.path.normpath(os.path.join(here, path))
     return full.removeprefix(here) if full.startswith(here) else path
-
-
-@lru_cache(maxsize=64)
-def _lines(path: str) -> tuple[str, ...]:
-    try:
-        return tuple(Path(path).read_text(encoding="utf-8", errors="replace").splitlines())
-    except OSError:
-        return ()
 
 
 def counted(findings: Iterable[Located]) -> dict[str, int]:

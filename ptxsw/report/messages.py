@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from ptxsw.cxx_names import readable
+from ptxsw.printable import drawn, lines, one_line
 from ptxsw.report.located import Located, counted
 
 Paint = Callable[[str, str, str], str]
@@ -25,7 +26,8 @@ def text(findings: Sequence[Located], paint: Paint, width: int | None = None) ->
 
 def _told(each: Located, paint: Paint, width: int | None) -> Iterator[str]:
     finding = each.finding
-    place = f"{each.path}:{each.line}:{each.column}:" if each.line else f"{each.path}:"
+    path, ptx = one_line(each.path), one_line(each.ptx)
+    place = f"{path}:{each.line}:{each.column}:" if each.line else f"{path}:"
     lead = " " * len(f"{place} {finding.level}: ")
     first, *more = _folded(f"{finding.what} [{finding.rule}]", lead, width)
     yield (
@@ -34,11 +36,11 @@ def _told(each: Located, paint: Paint, width: int | None) -> Iterator[str]:
     )
     yield from more
     if each.text.strip():
-        yield from _drawn(each, width)
+        yield drawn(each.line, each.text.rstrip(), each.column, width=width)
     if each.line:
         name = readable(finding.kernel) or finding.kernel
         yield from _folded(
-            f"kernel {name}, {each.ptx}:{_lines(finding.lines)}: {finding.measure}; "
+            f"kernel {name}, {ptx}:{_lines(finding.lines)}: {finding.measure}; "
             f"weight {finding.weight:,.0f}",
             _INDENT,
             width,
@@ -57,23 +59,6 @@ def _folded(words: str, lead: str, width: int | None) -> list[str]:
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [line.replace(_NO_BREAK, " ") for line in lines]
-
-
-def _drawn(each: Located, width: int | None) -> Iterator[str]:
-    """The line of the source, cut to the part about the caret where it is too long."""
-    number = f"{each.line:5d}"
-    line, before = each.text.rstrip(), each.text[: each.column - 1]
-    if width is not None:
-        line, before = line.expandtabs(), before.expandtabs()
-        room = max(width - len(f"{number} | "), 1)
-        left = max(min(len(before) - room // 2, len(line) - room), 0)
-        if left:
-            line, before = f"…{line[left + 1 :]}", before[left:]
-        if len(line) > room:
-            line = f"{line[: room - 1]}…"
-    yield f"{number} | {line}"
-    blank = "".join("\t" if c == "\t" else " " for c in before)
-    yield f"{' ' * len(number)} | {blank}^"
 
 
 def _lines(lines: Sequence[int]) -> str:
@@ -107,7 +92,7 @@ def _position(each: Located) -> str:
 
 
 def _data(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return lines(one_line(value)).replace("%", "%25")
 
 
 def _property(value: str) -> str:

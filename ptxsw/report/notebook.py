@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 from typing import Any
 
+from ptxsw.printable import one_line
 from ptxsw.report.model import Access, Contents, Kernel
 from ptxsw.report.tables import Table, access_table, counts, row_table
 from ptxsw.report.weights import ordered, weight
@@ -19,21 +20,21 @@ _FIELDS = (
 def report_html(report: Contents) -> str:
     """A table of accesses and one of rows for each kernel, the most expensive access first."""
     parts = [_kernel(kernel) for kernel in ordered(report).kernels]
-    return "".join(parts) or f"<p>{escape(report.file)}: no kernel with a body</p>"
+    return "".join(parts) or f"<p>{_escape(report.file)}: no kernel with a body</p>"
 
 
 def _kernel(kernel: Kernel) -> str:
-    name = escape(kernel.readable or kernel.name)
+    name = _escape(kernel.readable or kernel.name)
     tables = [access_table(kernel.accesses or ()), row_table(kernel.rows or ())]
     drawn = "".join(_table(table) for table in tables if table.rows)
-    return f"<h4>{name}: {escape(counts(kernel))}</h4>{drawn}"
+    return f"<h4>{name}: {_escape(counts(kernel))}</h4>{drawn}"
 
 
 def _table(table: Table) -> str:
     def row(cells: tuple[str, ...], tag: str) -> str:
         return "".join(
             f'<{tag} style="text-align: {"right" if name in table.right else "left"}">'
-            f"{escape(cell)}</{tag}>"
+            f"{_escape(cell)}</{tag}>"
             for name, cell in zip(table.header, cells, strict=True)
         )
 
@@ -55,6 +56,11 @@ def dataframe(report: Contents) -> Any:
     names = ("kernel", *_FIELDS, "weight")
     columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
     return import_module(library).DataFrame(columns)
+
+
+def _escape(text: str) -> str:
+    """Data as text of HTML."""
+    return html.escape(one_line(text))
 
 
 def _row(kernel: Kernel, access: Access) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from ptxsw.printable import one_line
 from ptxsw.report.located import Located
 
 SCHEMA = (
@@ -66,7 +68,7 @@ def _result(each: Located, index: int) -> Json:
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": finding.level,
-        "message": {"text": f"{finding.what} {finding.advice}"},
+        "message": {"text": one_line(f"{finding.what} {finding.advice}")},
         "locations": [
             {
                 "physicalLocation": _place(each.path, each.line, each.column),
@@ -95,6 +97,6 @@ def _rank(weight: float) -> float:
 
 def _place(path: str, line: int, column: int) -> Json:
     pure = PurePath(path)
-    uri = pure.as_uri() if pure.is_absolute() else quote(pure.as_posix())
+    uri = pure.as_uri() if pure.is_absolute() else quote(os.fsencode(pure.as_posix()))
     region = {"region": {"startLine": line, "startColumn": max(1, column)}} if line else {}
     return {"artifactLocation": {"uri": uri}, **region}

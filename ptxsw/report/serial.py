@@ -9,6 +9,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
+from ptxsw.printable import tree, well_formed
 from ptxsw.report import model
 from ptxsw.report.model import SCHEMA, Kernel
 from ptxsw.report.shown import Report
@@ -44,7 +45,11 @@ def kernel_to_json(kernel: Kernel) -> Json:
 
 
 def _objects(item: Struct) -> Json:
-    data: Json = msgspec.json.decode(msgspec.json.encode(item))
+    data: Json
+    try:
+        data = msgspec.json.decode(msgspec.json.encode(item))
+    except UnicodeEncodeError:  # the name of a file that is not UTF-8
+        data = tree(msgspec.to_builtins(item), well_formed)
     return data
 
 

@@ -6,19 +6,18 @@ parts of its path as tell it from the others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from ptxsw.ir import Loc, Module
 from ptxsw.report.describe import SourcePlace, place_of
+from ptxsw.report.source_files import SourceFiles
 
 _MOST_CHARACTERS = 600_000  # of all sources together
-_SUFFIXES = frozenset(
-    {".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".f90", ".h", ".hpp", ".hxx", ".inl", ".py"}
-)
-"""A `.file` may name anything. Only what looks like source is copied into a report."""
+_DEEPEST = 64  # parts of a path that are told
 
 
 class SourceFile(Struct, frozen=True):
@@ -35,19 +34,20 @@ class Sources(Struct, frozen=True):
     origins: Mapping[int, tuple[int, int]]
 
 
-def read_sources(module: Module, directory: Path | None) -> Sources:
-    """The sources of a module. Relative names are looked for in `directory`; None reads nothing."""
+def read_sources(module: Module, read: SourceFiles) -> Sources:
+    """The sources of a module, as far as they may be shown."""
     located = dict(_located(module))
     paths = sorted({path for path, _ in located.values()})
     names = short_names(paths)
     room = _MOST_CHARACTERS
     files = []
     for path in paths:
-        text = "" if directory is None else _text(path, directory)
-        if len(text) > room:
-            text = ""
-        room -= len(text)
-        files.append(SourceFile(names[path], tuple(text.splitlines())))
+        lines = read.lines(path)
+        length = sum(map(len, lines))
+        if length > room:
+            lines, length = (), 0
+        room -= length
+        files.append(SourceFile(names[path], lines))
     number = {path: at for at, path in enumerate(paths)}
     origins = {ptx: (number[path], line) for ptx, (path, line) in located.items()}
     return Sources(tuple(files), origins)
@@ -55,15 +55,18 @@ def read_sources(module: Module, directory: Path | None) -> Sources:
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """For each path as few of its last parts as tell it from the others."""
-    parts = {path: PurePosixPath(path.replace("\\", "/")).parts or (path,) for path in paths}
+    parts = {
+        path: PurePosixPath(path.replace("\\", "/")).parts[-_DEEPEST:] or (path,) for path in paths
+    }
     names: dict[str, str] = {}
-    for path, own in parts.items():
-        others = [p for other, p in parts.items() if other != path]
-        count = 1
-        while count < len(own) - 1 and any(p[-count:] == own[-count:] for p in others):
-            count += 1
-        names[path] = "/".join(own[-count:])
-    return names
+    left, count = parts, 1
+    while left:
+        ends = Counter(own[-count:] for own in parts.values())
+        told = [p for p, own in left.items() if ends[own[-count:]] == 1 or count >= len(own) - 1]
+        names |= {path: "/".join(parts[path][-count:]) for path in told}
+        left = {path: own for path, own in left.items() if path not in names}
+        count += 1
+    return {path: names[path] for path in parts}
 
 
 def _located(module: Module) -> Iterator[tuple[int, tuple[str, int]]]:
@@ -77,15 +80,3 @@ def _located(module: Module) -> Iterator[tuple[int, tuple[str, int]]]:
             elif current is not None:
                 line = module.source.line(statement.span.start)
                 yield line, (current.file, current.line)
-
-
-def _text(path: str, directory: Path) -> str:
-    """The text of a file, or nothing."""
-    if PurePosixPath(path).suffix.lower() not in _SUFFIXES:
-        return ""
-    for place in (directory / path, directory / PurePosixPath(path).name):
-        try:
-            return place.read_text(encoding="utf-8", errors="replace")
-        except (OSError, ValueError):
-            continue
-    return ""

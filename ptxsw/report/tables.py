@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +20,12 @@ class Table(Struct, frozen=True):
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right: frozenset[str] = frozenset()
+
+
+def printed(table: Table, form: Callable[[str], str]) -> Table:
+    """The same table with `form` of every cell."""
+    rows = tuple(tuple(map(form, row)) for row in table.rows)
+    return Table(tuple(map(form, table.header)), rows, table.right)
 
 
 def show(value: object) -> str:

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from ptxsw.patterns import pattern
+from ptxsw.printable import one_line
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Contents, Kernel
 from ptxsw.report.tables import (
@@ -14,6 +16,7 @@ from ptxsw.report.tables import (
     access_table,
     change_table,
     counts,
+    printed,
     refusal_table,
     rewrite_table,
     row_table,
@@ -23,6 +26,8 @@ from ptxsw.report.tables import (
 
 Some = TypeVar("Some", bound=Contents)
 Draw = Callable[[Table], list[str]]
+
+_MARKUP = pattern(r"[|<`]|!(?=\[)|(?<=\])[(\[]|\\(?=[|<`!(\[])")
 
 _RED, _GREEN, _YELLOW, _CYAN, _DIM, _BOLD = "31", "32", "33", "36", "2", "1"
 
@@ -64,10 +69,16 @@ def draw_markdown(table: Table) -> list[str]:
     """Lines of a Markdown table."""
 
     def draw(cells: tuple[str, ...]) -> str:
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        return f"| {' | '.join(cells)} |"
 
     rule = "|".join("---:" if name in table.right else "---" for name in table.header)
+    table = printed(table, _markdown)
     return [draw(table.header), f"|{rule}|", *(draw(row) for row in table.rows)]
+
+
+def _markdown(text: str) -> str:
+    """Data as text of Markdown: no cell ends in it, and nothing becomes a tag, a link or code."""
+    return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 
 def analysis_text(report: Contents, paint: Paint = plain, width: int | None = None) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 
+from ptxsw.file_names import file_stem
 from ptxsw.patterns import pattern
 from ptxsw.toolchain.cache import key
 
@@ -28,12 +29,12 @@ def save_report(directory: str, path: str, arch: str, report: bytes) -> str:
     build of the same thing replaces it. Raises OSError.
     """
     stem = os.path.splitext(_TEMPORARY.sub("", os.path.basename(path)))[0]
-    stem = "".join(c if c.isalnum() or c in "-_." else "_" for c in stem) or "input"
+    stem = file_stem(stem) or "input"
     data = json.loads(report)
     place = os.path.join(os.path.dirname(os.path.abspath(path)), stem)
     data["file"] = path
-    digest = key(place.encode(), json.dumps(data["kernels"]).encode())[:12]
-    name = ".".join(part for part in (stem[:80], arch, digest, "json") if part)
+    digest = key(os.fsencode(place), json.dumps(data["kernels"]).encode())[:12]
+    name = ".".join(part for part in (stem, arch, digest, "json") if part)
     os.makedirs(directory, exist_ok=True)
     private = os.path.join(directory, f".{name}.{os.getpid()}")
     try:

@@ -172,7 +172,7 @@ def _read_within(descriptor: int, seconds: float) -> bytes:
     end = monotonic() + seconds
     ready = select.poll()
     ready.register(descriptor, select.POLLIN)
-    parts = []
+    parts: list[bytes] = []
     while True:
         if not ready.poll(max(0, 1000 * (end - monotonic()))):
             raise TimeoutError

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ptxsw.errors import naming
+from ptxsw.json_text import parsed
 from ptxsw.patterns import pattern
 from ptxsw.toolchain.settings import tuned_file
 
@@ -183,13 +184,11 @@ def _load(path: str) -> Mapping[str, Tuned]:
 
 @lru_cache(maxsize=4)
 def _loaded(path: str, mtime: int, size: int, inode: int) -> Mapping[str, Tuned]:
-    import json
-
-    with open(path, encoding="utf-8") as text:
+    with open(path, "rb") as file:
         try:
-            given = json.load(text)
+            given = parsed(file.read())
         except ValueError as error:
-            raise ValueError(f"{path}: not JSON: {error}") from error
+            raise ValueError(f"{path}: {error}") from error
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
         raise ValueError(f"{path}: not a store of tune results of schema {SCHEMA}")
     try:

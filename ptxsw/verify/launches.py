@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ptxsw.emulator.node import Term, split, walk
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Variable, type_width
+from ptxsw.json_text import parsed
 from ptxsw.patterns import pattern
 from ptxsw.verify.arguments import Argument, Data, parse_argument
 
@@ -82,13 +83,7 @@ def _to_json(argument: Argument | Fields) -> Any:
 
 def from_json(text: str) -> tuple[Launch, ...]:
     """One launch, or a list of them. Raises ValueError with a message for the user."""
-    try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"not JSON: {where}: {error.msg}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply for a launch") from None
+    given = parsed(text)
     return tuple(_launch(one) for one in (given if isinstance(given, list) else [given]))
 
 

@@ -121,8 +121,8 @@ def test_each_row_is_a_parameter() -> None:
     others = {"space", "only", "launch"}  # lines with these are left to Typer
     assert rows == set(inspect.signature(analyze.analyze).parameters) - others
     given = {row.name for row in report_run.ROWS} | {"file"}
-    assert given == set(inspect.signature(report_run.run).parameters) - {"launches"}
-    assert given == set(inspect.signature(report.report).parameters) - {"launch"}
+    assert given == set(inspect.signature(report_run.run).parameters) - {"launches", "roots"}
+    assert given == set(inspect.signature(report.report).parameters) - {"launch", "source_root"}
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ JACOBI_LAUNCH = {"grid": [1], "block": [32], "args": [8]}
     ("launch", "said"),
     [
         ("{", "not JSON: line 1, column 2: Expecting property name enclosed in double quotes"),
-        ("[" * 100_000, "nested too deeply for a launch"),
+        ("[" * 100_000, "not JSON that can be read: nested too deeply"),
         ("3", "a launch is an object with grid, block and args"),
         ({"threads": 3}, "a launch has no 'threads'"),
         ({"grid": "x"}, "'x' is not the size of a grid or block; write [16, 16, 1]"),
@@ -330,7 +330,7 @@ def test_a_single_report(tmp_path: Path) -> None:
     [
         (b"{}", "not a ptxsw report: 'schema'"),
         (b"{", "not JSON: line 1, column 2: Expecting property name enclosed in double quotes"),
-        (b'{"a":' * 100_000, "nested too deeply for a report"),
+        (b'{"a":' * 100_000, "not JSON that can be read: nested too deeply"),
     ],
 )
 def test_what_is_no_report(content: bytes, said: str, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ MODULES = {
     ),
     "\ufeff" + HEAD: (
         "kernel.ptx:1:1: byte order mark: PTX is plain ASCII, and ptxas takes none\n"
-        "    1 | \ufeff.version 8.3\n      | ^"
+        "    1 | \\ufeff.version 8.3\n      | ^^^^^^"
     ),
     HEAD + "/* .entry k() { ret; }\n": (
         "kernel.ptx:4:1: expected '*/' to end the comment that begins here\n"
@@ -159,7 +159,7 @@ MODULES = {
         "    4 | .entry k() { { ret; }\n      |            ^"
     ),
     HEAD + "\0.entry k() { }\n": (
-        "kernel.ptx:4:1: NUL character inside the text\n    4 | \0.entry k() { }\n      | ^"
+        "kernel.ptx:4:1: NUL character inside the text\n    4 | \\x00.entry k() { }\n      | ^^^^"
     ),
 }
 

@@ -15,6 +15,7 @@ from ptxsw.parser import parse
 from ptxsw.report import html
 from ptxsw.report.html import page
 from ptxsw.report.machine_code import MachineCode, machine_code
+from ptxsw.report.source_files import SourceFiles
 from ptxsw.report.sources import read_sources, short_names
 from tests.report.browser import Browser, available
 
@@ -32,7 +33,7 @@ def beside(ptx: Path, sources: Path) -> str:
     """The page of a text with its sources and its machine code."""
     text = ptx.read_text()
     result = pipeline.inspect(text, pipeline.Options(mode="force"), str(ptx))
-    found = read_sources(parse(text), sources)
+    found = read_sources(parse(text), SourceFiles(str(sources)))
     code = machine_code(text, result.report.arch)
     return page(result.report, text, result.edits, result.smt2, found, code)
 
@@ -225,7 +226,7 @@ def test_only_sources_are_read(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("the secret")
     text = (ROOT / "tests/report/ptx/transpose.ptx").read_text()
     module = parse(text.replace('"transpose.cu"', f'"{tmp_path / "secret.txt"}"'))
-    assert [f.lines for f in read_sources(module, tmp_path).files] == [()]
+    assert [f.lines for f in read_sources(module, SourceFiles(str(tmp_path))).files] == [()]
 
 
 def test_without_an_assembler_the_page_says_what_to_install(
