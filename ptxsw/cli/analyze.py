@@ -9,13 +9,15 @@ import typer
 
 from ptxsw.cli import analyze_run as command
 from ptxsw.cli.app import app
-from ptxsw.cli.options import BlockOption, File, JobsOption, KernelOption, LaunchesOption, typed
-
-
-class Format(StrEnum):
-    text = "text"
-    json = "json"
-    markdown = "markdown"
+from ptxsw.cli.options import (
+    BlockOption,
+    File,
+    Format,
+    JobsOption,
+    KernelOption,
+    LaunchesOption,
+    typed,
+)
 
 
 class Order(StrEnum):

@@ -33,6 +33,12 @@ class Scheme(StrEnum):
     halo = "halo"
 
 
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
 class Form(StrEnum):
     auto = "auto"
     keep = "keep"

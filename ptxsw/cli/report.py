@@ -11,6 +11,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.options import (
     BlockOption,
     Form,
+    Format,
     JobsOption,
     LaunchesOption,
     RewritesOption,
@@ -29,6 +30,7 @@ def report(
             help="PTX, .cu, a report of optimize, or the directory of PTXSW_REPORT.",
         ),
     ],
+    format: Annotated[Format, typed(command.FORMAT)] = Format.text,
     html: Annotated[str | None, typed(command.HTML)] = None,
     scheme: Annotated[Scheme, typed(command.CODE)] = Scheme.paper,
     form: Annotated[Form, typed(command.AROUND)] = Form.auto,
@@ -38,7 +40,7 @@ def report(
     jobs: JobsOption = None,
     source_root: SourceRootOption = None,
 ) -> None:
-    """Show all about one PTX file, or sum up the reports of a build.
+    """Show all about one PTX file, or say what became of a build: which kernels changed, by what.
 
     The page needs no network: the PTX with every rewrite, the lanes and memory lines of each
     access, which lane serves which, the proofs. Rewrites are those of optimize --mode force.
@@ -48,10 +50,10 @@ def report(
       ptxsw report jacobi.ptx --html halo.html --scheme halo --form versioned
       ptxsw report matmul.ptx --html banks.html --rewrites bank-conflicts --block 16x16
       PTXSW_REPORT=reports ptxsw exec -- make
-      ptxsw report reports
+      ptxsw report reports --format markdown >> $GITHUB_STEP_SUMMARY
       ptxsw report r.json
     """
     command.run(
         file, html, scheme.value, form.value, block, rewrites, jobs, launch or (),
-        source_root or (),
+        source_root or (), format.value,
     )  # fmt: skip

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw.cli.files import BAD_INPUT, CommandError, end_if_failed, read_kernels, write
+from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, end_if_failed, read_kernels, write
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
-from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.terminal import paint, show, width, write_exact
 from ptxsw.cli.values import (
     BLOCK,
     FORM,
@@ -28,17 +28,24 @@ from ptxsw.cli.values import (
 )
 
 if TYPE_CHECKING:
+    from ptxsw.pipeline import Result
     from ptxsw.report.build import Build
     from ptxsw.report.prediction import Prediction
+    from ptxsw.report.shown import Report
     from ptxsw.report.source_files import SourceFiles
-    from ptxsw.verify.launches import Launch
 
+FORMAT = OptionRow(
+    "format",
+    ("--format",),
+    "How to print it.",
+    choices=("text", "json", "markdown"),
+)
 HTML = OptionRow("html", ("--html",), "Write one self-contained page.", "OUT.html")
 CODE = replace(SCHEME, help="Code for the rewrites, as for optimize.")
 AROUND = replace(FORM, help="Code around them, as for optimize.")
 
 # Typer reads `--launch` and `--source-root`, which may be given several times.
-ROWS = (HTML, CODE, AROUND, BLOCK, REWRITES, JOBS)
+ROWS = (FORMAT, HTML, CODE, AROUND, BLOCK, REWRITES, JOBS)
 
 
 def run(
@@ -51,78 +58,89 @@ def run(
     jobs: int | None = None,
     launches: Sequence[str] = (),
     roots: Sequence[str] = (),
+    format: str = "text",
 ) -> None:
     """Shows one file, or sums up a report or a directory of them. Raises CommandError, PtxError,
     OSError."""
+    if html is not None and format != "text":
+        raise CommandError("--html and --format both say how to show it: give one of them")
     shape = None if block is None else block_shape(block)
     names = None if rewrites is None else named_rewrites(rewrites)
     roots = source_roots(roots)
     if file != "-" and Path(file).is_dir():
         from ptxsw.report.build import load
 
-        _sum_up(load(Path(file)), file, html)
+        _sum_up(load(Path(file)), file, html, format)
         return
     text, name = read_kernels(file)
     if text.lstrip().startswith("{"):  # no PTX begins so
         from ptxsw.report.build import load_one
 
-        _sum_up(load_one(text, name), name, html)
+        _sum_up(load_one(text, name), name, html, format)
+        return
+    from ptxsw import pipeline
+
+    launched = named_launches(launches)
+    try:
+        options = pipeline.Options("force", scheme, form, smt2=html is not None, rewrites=names)
+        with counting("analyzing") as watch:
+            result = pipeline.inspect(
+                text, options, name, block=shape, launches=launched, watch=watch,
+                jobs=processes(jobs),
+            )  # fmt: skip
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    all_launched(launched, result.report)
+    if html is None:
+        _print(result.report, format)
     else:
         from ptxsw.report.source_files import SourceFiles
 
-        launched = named_launches(launches)
         sources = SourceFiles(None if file == "-" else str(Path(file).parent), roots)
-        _show(text, name, html, scheme, form, shape, launched, names, processes(jobs), sources)
+        _write_page(html, text, name, result, sources, shape)
+    end_if_failed(result.report)
 
 
-def _sum_up(build: Build, name: str, html: str | None) -> None:
-    from ptxsw.report.build import summary
+def _sum_up(build: Build, name: str, html: str | None, format: str) -> None:
+    from ptxsw.report.build import summary, summary_json, summary_markdown
 
     if html is not None:
         raise CommandError(f"{name}: --html takes a PTX file")
     for problem in build.problems:
         sys.stderr.write(f"{problem}\n")
-    if build.reports:
-        show(summary(build, paint(), width()))
-    elif not build.problems:
+    if not build.reports and not build.problems:
         raise CommandError(f"{name}: there is no report (*.json) in it")
+    if format == "json":
+        write_exact(sys.stdout, as_json(summary_json(build)))
+    elif build.reports:
+        show(summary_markdown(build) if format == "markdown" else summary(build, paint(), width()))
     if build.problems:
         sys.exit(BAD_INPUT)
 
 
-def _show(
-    text: str,
-    name: str,
-    html: str | None,
-    scheme: str,
-    form: str,
-    block: tuple[int, int, int] | None,
-    launches: Mapping[str, Launch],
-    rewrites: tuple[str, ...] | None,
-    jobs: int,
-    files: SourceFiles,
-) -> None:
-    from ptxsw import pipeline
-    from ptxsw.report.text import analysis_text, optimization_text
+def _print(report: Report, format: str) -> None:
+    from ptxsw.report import text
+    from ptxsw.report.serial import to_json
     from ptxsw.report.weights import ordered
 
-    try:
-        options = pipeline.Options("force", scheme, form, smt2=html is not None, rewrites=rewrites)
-    except ValueError as error:
-        raise CommandError(str(error)) from error
-    try:
-        with counting("analyzing") as watch:
-            result = pipeline.inspect(
-                text, options, name, block=block, launches=launches, watch=watch, jobs=jobs
-            )
-    except ValueError as error:
-        raise CommandError(str(error)) from error
-    all_launched(launches, result.report)
-    if html is None:
-        analysed = analysis_text(ordered(result.report), paint(), width())
-        show(f"{analysed}\n{optimization_text(result.report, paint(), width())}")
-        end_if_failed(result.report)
-        return
+    if format == "json":
+        write_exact(sys.stdout, as_json(to_json(report)))
+    elif format == "markdown":
+        analysis = text.analysis_markdown(ordered(report))
+        show(f"{analysis}\n{text.optimization_markdown(report)}")
+    else:
+        analysis = text.analysis_text(ordered(report), paint(), width())
+        show(f"{analysis}\n{text.optimization_text(report, paint(), width())}")
+
+
+def _write_page(
+    html: str,
+    text: str,
+    name: str,
+    result: Result,
+    files: SourceFiles,
+    block: tuple[int, int, int] | None,
+) -> None:
     from ptxsw.parser import parse
     from ptxsw.report.html import page
     from ptxsw.report.machine_code import machine_code
@@ -134,7 +152,6 @@ def _show(
     code = machine_code(text, result.report.arch)
     predicted = _predicted(text, name, block, len(result.report.kernels))
     write(html, page(result.report, text, result.edits, result.smt2, sources, code, predicted))
-    end_if_failed(result.report)
 
 
 def _predicted(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
+from ptxsw import __version__
 from ptxsw.json_text import parsed
 from ptxsw.printable import one_line
 from ptxsw.report.layout import Paint, draw_text, plain
+from ptxsw.report.model import Cost, Kernel
 from ptxsw.report.serial import from_json
 from ptxsw.report.shown import Report
 from ptxsw.report.tables import Table
+from ptxsw.report.text import draw_markdown, markdown
 
 
 class Build(Struct, frozen=True):
@@ -44,40 +49,152 @@ def load_one(text: str | bytes, name: str) -> Build:
         return Build((), (f"{one_line(name)}: {error}",))
 
 
-def summary(build: Build, paint: Paint = plain, width: int | None = None) -> str:
-    """A line for each kernel, the totals, why loads were left alone, and what a report warns of,
-    for a terminal of so many characters."""
+class Figures(Struct, frozen=True, omit_defaults=True):
+    """What ptxas makes of a kernel: registers of a thread, and what a warp does that runs through
+    it once, each loop taken 16 times."""
+
+    instructions: float
+    wavefronts: float
+    registers: int
+
+
+class ChangedKernel(Struct, frozen=True, omit_defaults=True):
+    """A kernel that is not as it was: how many changes each rewrite made. The figures are absent
+    where nobody asked ptxas, as in mode force."""
+
+    file: str
+    arch: str | None
+    kernel: str
+    readable: str | None
+    rewrites: Mapping[str, int]
+    before: Figures | None = None
+    after: Figures | None = None
+
+
+class LeftAlone(Struct, frozen=True):
+    """A reason, and how many instructions were left alone for it."""
+
+    reason: str
+    count: int
+
+
+class Summary(Struct, frozen=True):
+    """What became of a build. `rewrites` counts the changes that each rewrite made."""
+
+    files: int
+    kernels: int
+    seconds: float
+    rewrites: Mapping[str, int]
+    changed: tuple[ChangedKernel, ...]
+    left_alone: tuple[LeftAlone, ...]
+    warnings: tuple[str, ...]
+
+
+def summed(build: Build) -> Summary:
+    """All reports together."""
     kernels = [(report, kernel) for report in build.reports for kernel in report.kernels]
-    rows = [
-        (
-            _shown(report.file), report.arch or "?", kernel.readable or kernel.name,
-            str(kernel.loads), str(kernel.shuffles or 0), str(kernel.copies or 0),
-        )
+    changed = tuple(
+        _changed(report, kernel, rewrites)
         for report, kernel in kernels
-    ]  # fmt: skip
-    loads, shuffles, copies = (
-        sum(counts) for counts in (_column(rows, 3), _column(rows, 4), _column(rows, 5))
+        if (rewrites := _rewrites(kernel))
     )
-    count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
-    rows.append(("total", "", count, str(loads), str(shuffles), str(copies)))
-    header = ("file", "arch", "kernel", "loads", "shuffles", "copies")
-    lines = draw_text(Table(header, tuple(rows), frozenset(header[3:])), paint, width)
-    reasons = _reasons(build.reports)
-    if reasons:
-        table = Table(("loads left alone", "because"), reasons, frozenset({"loads left alone"}))
-        lines += ["", *draw_text(table, paint, width)]
-    warnings = [
-        one_line(f"{_shown(r.file)}: {r.warning}") for r in build.reports if r.warning is not None
-    ]
+    total: Counter[str] = Counter()
+    for one in changed:
+        total.update(one.rewrites)
+    warnings = [f"{_shown(r.file)}: {r.warning}" for r in build.reports if r.warning is not None]
     warnings += [
-        one_line(f"{_shown(report.file)}: {kernel.readable or kernel.name} {kernel.failed}")
+        f"{_shown(report.file)}: {kernel.readable or kernel.name} {kernel.failed}"
         for report, kernel in kernels if kernel.failed is not None
     ]  # fmt: skip
-    lines += ["", *warnings] if warnings else []
-    seconds = sum(report.seconds or 0 for report in build.reports)
-    files = f"{len(build.reports)} file{'' if len(build.reports) == 1 else 's'}"
-    lines += ["", f"{files}, {seconds:.1f} s of analysis"]
-    return "\n".join(lines) + "\n"
+    return Summary(
+        len(build.reports), len(kernels), sum(report.seconds or 0 for report in build.reports),
+        dict(sorted(total.items())), changed, _left_alone(build.reports), tuple(warnings),
+    )  # fmt: skip
+
+
+def _rewrites(kernel: Kernel) -> dict[str, int]:
+    """How many changes each rewrite made."""
+    counts = Counter(rewrite.rewrite for rewrite in kernel.rewrites or ())
+    counts["uniform-loops"] += sum(loop.form == "uniform" for loop in kernel.loops or ())
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _changed(report: Report, kernel: Kernel, rewrites: Mapping[str, int]) -> ChangedKernel:
+    kept = kernel.decision if kernel.decision is not None and kernel.decision.kept else None
+    before, after = (None, None) if kept is None else (kept.before, kept.after)
+    return ChangedKernel(
+        _shown(report.file), report.arch, kernel.name, kernel.readable, rewrites,
+        _figures(before), _figures(after),
+    )  # fmt: skip
+
+
+def _figures(cost: Cost | None) -> Figures | None:
+    return None if cost is None else Figures(cost.instructions, cost.wavefronts, cost.registers)
+
+
+def summary(build: Build, paint: Paint = plain, width: int | None = None) -> str:
+    """Which kernels changed and by what, why others did not, and what a report warns of, for a
+    terminal of so many characters."""
+    return _drawn(summed(build), lambda table: draw_text(table, paint, width), one_line)
+
+
+def summary_markdown(build: Build) -> str:
+    """The same as Markdown, as for the summary of a CI job."""
+    return _drawn(summed(build), draw_markdown, markdown)
+
+
+def summary_json(build: Build) -> dict[str, Any]:
+    """The same for programs, with the files that are no reports."""
+    data: dict[str, Any] = to_builtins(summed(build))
+    return {"ptxsw": __version__, **data, "problems": list(build.problems)}
+
+
+def _drawn(told: Summary, draw: Callable[[Table], list[str]], form: Callable[[str], str]) -> str:
+    head = f"{len(told.changed)} of {_plural(told.kernels, 'kernel')} changed"
+    if told.rewrites:
+        head += f": {_counts(told.rewrites)}"
+    parts = [[form(head)]]
+    if told.changed:
+        parts.append(draw(_table(told.changed)))
+    if told.left_alone:
+        rows = tuple((str(one.count), one.reason) for one in told.left_alone)
+        parts.append(draw(Table(("left alone", "because"), rows, frozenset({"left alone"}))))
+    if told.warnings:
+        parts.append([form(warning) for warning in told.warnings])
+    parts.append([f"{_plural(told.files, 'file')}, {told.seconds:.1f} s of analysis"])
+    return "\n".join("".join(f"{line}\n" for line in part) for part in parts)
+
+
+def _table(changed: Sequence[ChangedKernel]) -> Table:
+    """A line for each kernel; columns that would be empty are left out."""
+    columns = {
+        "file": [one.file for one in changed],
+        "arch": [one.arch or "?" for one in changed],
+        "kernel": [one.readable or one.kernel for one in changed],
+        "rewrites": [_counts(one.rewrites) for one in changed],
+    }
+    figures = {
+        name: [_step(one, name) for one in changed]
+        for name in ("instructions", "wavefronts", "registers")
+    }
+    columns |= {name: cells for name, cells in figures.items() if any(cells)}
+    rows = tuple(zip(*columns.values(), strict=True))
+    return Table(tuple(columns), rows, frozenset(figures))
+
+
+def _step(one: ChangedKernel, name: str) -> str:
+    """ "40 to 44"."""
+    if one.before is None or one.after is None:
+        return ""
+    return f"{getattr(one.before, name):g} to {getattr(one.after, name):g}"
+
+
+def _counts(rewrites: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in rewrites.items())
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _shown(file: str) -> str:
@@ -85,16 +202,13 @@ def _shown(file: str) -> str:
     return re.sub(r"^.*/tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_", "", file)
 
 
-def _column(rows: Iterable[tuple[str, ...]], index: int) -> Iterator[int]:
-    return (int(row[index]) for row in rows)
-
-
-def _reasons(reports: Iterable[Report]) -> tuple[tuple[str, str], ...]:
-    """How often loads were refused for what reason, the most frequent first."""
-    counts: dict[str, int] = {}
-    for report in reports:
-        for kernel in report.kernels:
-            for refusal in kernel.refusals or ():
-                counts[refusal.reason] = counts.get(refusal.reason, 0) + 1
+def _left_alone(reports: Iterable[Report]) -> tuple[LeftAlone, ...]:
+    """Why instructions were left alone, the most frequent reason first."""
+    counts = Counter(
+        refusal.reason
+        for report in reports
+        for kernel in report.kernels
+        for refusal in kernel.refusals or ()
+    )
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple((str(count), reason) for reason, count in ordered)
+    return tuple(LeftAlone(reason, count) for reason, count in ordered)

@@ -72,11 +72,11 @@ def draw_markdown(table: Table) -> list[str]:
         return f"| {' | '.join(cells)} |"
 
     rule = "|".join("---:" if name in table.right else "---" for name in table.header)
-    table = printed(table, _markdown)
+    table = printed(table, markdown)
     return [draw(table.header), f"|{rule}|", *(draw(row) for row in table.rows)]
 
 
-def _markdown(text: str) -> str:
+def markdown(text: str) -> str:
     """Data as text of Markdown: no cell ends in it, and nothing becomes a tag, a link or code."""
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
 

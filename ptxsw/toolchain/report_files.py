@@ -55,6 +55,7 @@ def undone(report: bytes, reason: str) -> bytes:
     for kernel in data["kernels"]:
         refusals = [*kernel.get("refusals", ()), *_refused(kernel, reason)]
         kernel["refusals"] = sorted(refusals, key=lambda refusal: int(refusal["line"]))
+        kernel.pop("decision", None)  # it speaks of the text that was not taken
         kernel |= {"shuffles": 0, "copies": 0, "mean_delta": None, "rewrites": []}
         for loop in kernel.get("loops", ()):
             if loop["form"] == "uniform":

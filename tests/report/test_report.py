@@ -27,7 +27,8 @@ from ptxsw.report import (
     schema,
     to_json,
 )
-from ptxsw.report.build import load, summary
+from ptxsw.report.build import Build, load, summary, summary_json, summary_markdown
+from ptxsw.report.model import Cost, Decision, Loop
 from ptxsw.report.tables import Table, change_table, proof_text, told_once
 from ptxsw.report.text import (
     analysis_markdown,
@@ -254,17 +255,43 @@ def test_a_build_is_summed_up(tmp_path: Path) -> None:
     build = load(tmp_path)
     assert len(build.problems) == 1 and "c.json" in build.problems[0]
     assert summary(build) == (
-        "file           arch   kernel     loads  shuffles  copies\n"
-        "wave.ptx       sm_80  k              5         2       1\n"
-        "src/other.ptx  sm_80  a::e           0         0       0\n"
-        "total                 2 kernels      5         2       1\n"
+        "1 of 2 kernels changed: shuffle 3\n"
         "\n"
-        "loads left alone  because\n"
-        "               1  a barrier stands between\n"
-        "               1  volatile\n"
+        "file      arch   kernel  rewrites\n"
+        "wave.ptx  sm_80  k       shuffle 3\n"
+        "\n"
+        "left alone  because\n"
+        "         1  a barrier stands between\n"
+        "         1  volatile\n"
         "\n"
         "2 files, 0.5 s of analysis\n"
     )
+
+
+def test_a_build_says_what_each_rewrite_changed() -> None:
+    """Also rewrites that take no value from another load, with what they gained by the code that
+    ptxas makes of the kernel."""
+    rewrites = tuple(
+        Rewrite(line=line, proof=Proof("proved"), rewrite=name, detail={})
+        for line, name in ((7, "bank-conflicts"), (8, "vectorize"), (9, "vectorize"))
+    )
+    before, after = (
+        Cost(registers, 0, 4096, {}, instructions, wavefronts, 1.0, 2.0)
+        for registers, instructions, wavefronts in ((14, 23.0, 27.5), (16, 29.0, 5.0))
+    )
+    flip = Kernel(
+        "flip", 1, rewrites=rewrites, loops=(Loop(3, "uniform", None), Loop(5, "keep", "a call")),
+        decision=Decision(True, "ptxas", "", before, after),
+    )  # fmt: skip
+    report = replace(REPORT, kernels=(flip, UNTOUCHED, UNTOUCHED))
+    build = Build((report,), ())
+    head, table, *_ = summary(build).split("\n\n")
+    assert head == "1 of 3 kernels changed: bank-conflicts 1, uniform-loops 1, vectorize 2"
+    assert table.split()[-9:] == ["23", "to", "29", "27.5", "to", "5", "14", "to", "16"]
+    assert "| 23 to 29 | 27.5 to 5 | 14 to 16 |\n" in summary_markdown(build)
+    (one,) = summary_json(build)["changed"]
+    assert one["rewrites"] == {"bank-conflicts": 1, "uniform-loops": 1, "vectorize": 2}
+    assert one["after"] == {"instructions": 29.0, "wavefronts": 5.0, "registers": 16}
 
 
 def test_a_detail_that_is_not_there_is_not_told() -> None:

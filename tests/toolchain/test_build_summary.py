@@ -1,0 +1,28 @@
+"""What `ptxsw report` says of a build: which kernels changed, by what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.toolchain.conftest import Build
+
+TURN = Path(__file__).parent / "inputs" / "turn.ptx"
+
+
+def test_every_rewrite_is_in_the_summary(build: Build) -> None:
+    """Not only those that take a value from another load."""
+    (build.work / "turn.ptx").write_bytes(TURN.read_bytes())
+    told = {"PTXSW_MODE": "auto", "PTXSW_REPORT": "reports"}
+    done = build("-arch=sm_80", "turn.ptx", "-o", "out", **told)
+    assert done.status == 0, done.stderr
+    head, _, names, row, *_ = build.ptxsw("report", "reports").stdout.decode().splitlines()
+    assert head == "1 of 1 kernel changed: bank-conflicts 1"
+    assert names.split() == [
+        "file", "arch", "kernel", "rewrites", "instructions", "wavefronts", "registers",
+    ]  # fmt: skip
+    assert row.split()[:5] == ["turn.ptx", "sm_80", "turn", "bank-conflicts", "1"]
+    said = json.loads(build.ptxsw("report", "reports", "--format", "json").stdout)
+    (turn,) = said["changed"]
+    assert turn["rewrites"] == said["rewrites"] == {"bank-conflicts": 1}
+    assert turn["after"]["wavefronts"] < turn["before"]["wavefronts"] / 4
