@@ -28,9 +28,15 @@ from ptxsw.opcodes import ATOMIC, EVERYTHING, FENCE, OPS, Effect, Op, Trait
 
 __all__ = [
     "EVERYTHING", "OPS", "WITHIN_BLOCK", "Effect", "Op", "Trait", "access_type", "address",
-    "by_name", "defs", "destinations", "effects", "known", "may_write_global", "opcodes",
+    "by_name", "defs", "destinations", "effects", "has", "known", "may_write_global", "opcodes",
     "register", "row", "space", "space_named", "uses",
 ]  # fmt: skip
+
+
+def has(instruction: Instruction, trait: Trait) -> bool:
+    """Has the row of an instruction a trait? What has no row has none."""
+    op = row(instruction.opcode, instruction.modifiers)
+    return op is not None and trait in op.traits
 
 
 def opcodes(trait: Trait) -> frozenset[str]:

@@ -44,6 +44,8 @@ class Trait(Flag):
     TELLS_LANES = auto()  # its result tells which lanes are there
     ASKS_WHO_IS_HERE = auto()  # waits for nobody
     MEETS = auto()  # lanes of a warp act together, or find out about each other
+    TENSOR = auto()  # work of tensor cores, or of their memory
+    POLLS = auto()  # asks whether an mbarrier's phase is over
     IMPURE = auto()  # no effect on memory, and yet no function of the lane's own registers
 
 
@@ -143,8 +145,8 @@ OPS: dict[str, Op] = {name: _PLAIN for name in _COMPUTING.split()} | {
     "mbarrier.complete_tx": Op(0, _SIGNAL, "generic"),
     "mbarrier.arrive": Op(1, _SIGNAL, "generic"),
     "mbarrier.arrive_drop": Op(1, _SIGNAL, "generic"),
-    "mbarrier.test_wait": Op(1, _SIGNAL, "generic"),
-    "mbarrier.try_wait": Op(1, _SIGNAL, "generic"),
+    "mbarrier.test_wait": Op(1, _SIGNAL, "generic", traits=Trait.POLLS),
+    "mbarrier.try_wait": Op(1, _SIGNAL, "generic", traits=Trait.POLLS),
     "clusterlaunchcontrol.try_cancel": Op(0, _SIGNAL | ASYNC, "generic"),
     # Matrices
     "wmma.load": _LOAD,
@@ -188,6 +190,7 @@ _TRAITS = {
         activemask bar barrier elect ldmatrix match mma movmatrix redux setmaxnreg shfl stmatrix
         tcgen05 vote wgmma wmma
     """,
+    Trait.TENSOR: "mma wmma wgmma tcgen05",
     Trait.IMPURE: """
         activemask alloca applypriority clusterlaunchcontrol elect getctarank mapa match mbarrier
         mma movmatrix nanosleep pmevent prefetch prefetchu redux setmaxnreg shfl stackrestore

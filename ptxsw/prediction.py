@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw import isa
 from ptxsw.batches import alone
 from ptxsw.command_lines import predict_command
 from ptxsw.cost import gpu as gpus
@@ -42,7 +43,7 @@ from ptxsw.report import prediction as model
 from ptxsw.report.outcome import kernel_report
 from ptxsw.report.prediction import Prediction
 from ptxsw.rewrites import REGISTERS, REWRITES, named
-from ptxsw.target import plain_name
+from ptxsw.target import assembled_for, plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
 if TYPE_CHECKING:
@@ -94,10 +95,10 @@ def predict(
     if given is not None and len(functions) != 1:
         names = ", ".join(readable(f.name) or f.name for f in functions)
         raise ValueError(f"which kernel is launched? name one of: {names}")
-    one = _Text(text, module, machine, registers)
+    one = _Text(text, module, machine, registers, arch)
     other = None
     if against is not None:
-        other = _Text(against, parse(against, "the other text"), machine, registers)
+        other = _Text(against, parse(against, "the other text"), machine, registers, arch)
     few = len(functions) <= FEW
     considered = few if rewrites is None else rewrites
 
@@ -166,9 +167,12 @@ class _Run(Struct, frozen=True):
 class _Text:
     """A text on a GPU."""
 
-    def __init__(self, text: str, module: Module, machine: Gpu, registers: int | None) -> None:
+    def __init__(
+        self, text: str, module: Module, machine: Gpu, registers: int | None, asked: str | None
+    ) -> None:
         self._text, self._module, self._gpu, self._registers = text, module, machine, registers
-        self._code, self._target, self.note = _machine_code(text, module, machine.arch)
+        self._code, self._target, self.note = _machine_code(text, module, machine.arch, asked)
+        self._arch = self._target or machine.arch
         self._last: _Run | None = None
 
     @cached_property
@@ -198,6 +202,7 @@ class _Text:
         shared = self._shared(function, launch)
         fits = self._fits(function, threads, shared)
         notes = [] if fits is not None else [self._why_no_occupancy(function, threads)]
+        notes += _tensor_work(function, self._module)
         if launch is None:
             iterations = self._iterations(function, block, fits)
             notes.append(_NO_LAUNCH)
@@ -318,8 +323,8 @@ class _Text:
         self, function: Function, block: tuple[int, int, int] | None, rewrite: str
     ) -> Progress:
         """What a rewrite, made wherever it is proved, makes of a kernel."""
-        options = Options(mode="force", rewrites=(rewrite,), arch=self._gpu.arch, block=block)
-        passes = Passes(options, self._gpu.arch)
+        options = Options(mode="force", rewrites=(rewrite,), arch=self._arch, block=block)
+        passes = Passes(options, self._arch)
         run = self._run(function)
         return alone(passes.run_again(run.excerpt, run.trace), answers)
 
@@ -376,14 +381,16 @@ class _Text:
 
 
 def _machine_code(
-    text: str, module: Module, arch: str
+    text: str, module: Module, arch: str, asked: str | None
 ) -> tuple[Mapping[str, sass.MachineKernel], str | None, str]:
     """What ptxas makes of the kernels, for which target, and what is to be said of it. Where it
     makes nothing for this target, as for those that CUDA 13 has left out, or of a text for a later
     one, code for another stands for it."""
     problem = ""
-    own = [plain_name(target) for target in module.targets]
-    for target in dict.fromkeys((arch, _TURING if arch in _VOLTA else None, *own)):
+    own = [target for target in module.targets if plain_name(target)]
+    # sm_90a, not sm_90, which is the name of the GPU's architecture.
+    exact = [assembled_for(name) for name in (asked, *own) if name and plain_name(name) == arch]
+    for target in dict.fromkeys((*exact, arch, _TURING if arch in _VOLTA else None, *own)):
         if target is None:
             continue
         try:
@@ -391,11 +398,21 @@ def _machine_code(
         except _NOT_MADE as error:
             problem = problem or str(error).strip().splitlines()[0]
             continue
-        stands = "" if target == arch else f"machine code and registers are those of {target}"
+        named = plain_name(target)
+        stands = "" if named == arch else f"machine code and registers are those of {target}"
         stands += f": {problem}" if stands and problem else ""
         note = "; ".join(filter(None, (stands, code.note)))
         return {kernel.name: kernel for kernel in code.kernels}, target, note
     return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
+
+
+def _tensor_work(function: Function, module: Module) -> Iterator[str]:
+    """What is to be said of a kernel's tensor instructions."""
+    for instruction in function.body.instructions:
+        if isa.has(instruction, isa.Trait.TENSOR):
+            line = module.source.line(instruction.span.start)
+            yield f"tensor work is not modelled: it begins with {instruction.name}, line {line}"
+            return
 
 
 def _threads(block: tuple[int, int, int] | None) -> int | None:
@@ -403,4 +420,5 @@ def _threads(block: tuple[int, int, int] | None) -> int | None:
 
 
 def _longest(stretches: Sequence[model.Stretch]) -> model.Stretch | None:
-    return max(stretches, key=lambda stretch: stretch.time.high, default=None)
+    """The stretch that may take longest; of open ones that which takes longest at least."""
+    return max(stretches, key=lambda stretch: (stretch.time.limit, stretch.time.low), default=None)

@@ -10,6 +10,9 @@ that stands for the target (`gpu`). A rewritten kernel is kept
    over the warps that are resident), and the upper end of the new time is below the lower end of
    the old, by 5 % or more of the old; a resource that is as busy in both cancels.
 
+Where tensor cores work, for which there are no figures, the upper end is open: only 1. can hold,
+and only by the lower end.
+
 What is known as a range (how fast a pipe is, where loads hit, what an access asks for whose
 addresses are not known) is the same for both texts. So both ends of the ranges are tried, and each
 has to give the same answer.
@@ -26,6 +29,7 @@ from ptxsw.cost.dominance import FALLS, Ends, dominates, gains
 from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
 from ptxsw.cost.interval import Interval, exactly, total
 from ptxsw.cost.occupancy import WARP, UnknownTarget, limits, resident_share
+from ptxsw.cost.pipes import TENSOR
 
 if TYPE_CHECKING:
     from ptxsw.cost.counted import Counted
@@ -42,14 +46,15 @@ _WAITING: Final = "waiting"
 
 class Case(Struct, frozen=True):
     """Cycles of a multiprocessor for one warp, by resource, and those that a warp alone would wait:
-    all at one end of what is known of the GPU."""
+    all at one end of what is known of the GPU. `tensor`: do tensor cores work, too?"""
 
     cycles: Mapping[str, float]
     waits: float = 0.0
+    tensor: bool = False
 
     @property
     def ends(self) -> Ends:
-        return Ends(max(self.cycles.values()), sum(self.cycles.values()))
+        return Ends(max(self.cycles.values()), sum(self.cycles.values()), self.tensor)
 
     def beside(self, warps: float) -> Mapping[str, float]:
         """With waiting as a resource of so many resident warps."""
@@ -75,7 +80,11 @@ class ResourceUse(Struct, frozen=True, kw_only=True):
     def ends(self) -> Ends:
         """Of the time, in cycles of a multiprocessor."""
         ends = [case.ends for case in self.cases]
-        return Ends(min(one.busiest for one in ends), max(one.sum for one in ends))
+        return Ends(
+            min(one.busiest for one in ends),
+            max(one.sum for one in ends),
+            any(one.is_open for one in ends),
+        )
 
 
 class Decision(Struct, frozen=True):
@@ -106,12 +115,13 @@ def figures(
         for threads in _threads(arch, block)
     }
     near, far = counted.waits
+    tensor = not TENSOR.isdisjoint(counted.pipes)
     cases = [
         case
         for passes in (waves.high, waves.low)
         for case in (
-            Case(_cycles(gpu, counted, passes, lambda rate: rate.low), far),
-            Case(_cycles(gpu, counted, passes, lambda rate: rate.high), near),
+            Case(_cycles(gpu, counted, passes, lambda rate: rate.low), far, tensor),
+            Case(_cycles(gpu, counted, passes, lambda rate: rate.high), near, tensor),
         )
     ]
     return ResourceUse(
@@ -177,7 +187,7 @@ def _lost(before: ResourceUse, after: ResourceUse) -> str | None:
 
 def _gains(before: ResourceUse, after: ResourceUse, falls: float) -> bool:
     """Whatever the block, and wherever in its ranges the GPU is."""
-    return all(
+    return not after.ends.is_open and all(
         old > 0 < after.occupancy[threads]
         and gains(
             new_case.beside(after.occupancy[threads] * after.warps),
@@ -201,4 +211,6 @@ def _change(before: ResourceUse, after: ResourceUse) -> str:
         ("cycles of an SM at least", before.ends.busiest, after.ends.busiest),
         ("at most", before.ends.sum, after.ends.sum),
     )
-    return ", ".join(f"{name} {old:.0f} to {new:.0f}" for name, old, new in pairs)
+    is_open = before.ends.is_open or after.ends.is_open
+    change = [f"{name} {old:.0f} to {new:.0f}" for name, old, new in pairs[: 3 if is_open else 4]]
+    return ", ".join([*change, *["tensor work is not modelled"] * is_open])

@@ -19,11 +19,15 @@ same at the same time.
     l2        bytes between the first-level caches and the second
     dram      bytes between the second-level cache and memory
     latency   cycles in which a warp alone would wait
+
+Tensor cores have no figures yet. Work that needs them may take any time beyond the busiest resource
+that has: the upper end is open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Final
 
 from msgspec import Struct, field
@@ -46,7 +50,7 @@ class Work(Struct, frozen=True):
     memory, `lanes` and `sectors` those of global accesses in the first-level cache. `chain` are
     cycles that one warp needs if it never waits for others, from its first instruction to its
     last. `blocks` of equal length are distributed over the multiprocessors, each of which holds
-    `resident` at a time.
+    `resident` at a time. `tensor`: is there work for tensor cores, too?
     """
 
     blocks: float
@@ -59,6 +63,7 @@ class Work(Struct, frozen=True):
     l2_bytes: Interval = _NONE
     dram_bytes: Interval = _NONE
     chain: Interval = _NONE
+    tensor: bool = False
 
 
 class Resource(Struct, frozen=True):
@@ -70,9 +75,10 @@ class Resource(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """How long some work takes: bounds, and of each resource by itself, the busiest first. `unit`
-    is "s", or "cycles" of a multiprocessor. `apart` are the blocks of a multiprocessor that are
-    independent of each other; 1 where that is not known."""
+    """How long some work takes: bounds, and of each resource by itself, the busiest first. The
+    upper bound is infinite where part of the work is not modelled. `unit` is "s", or "cycles" of a
+    multiprocessor. `apart` are the blocks of a multiprocessor that are independent of each other; 1
+    where that is not known."""
 
     time: Interval
     resources: tuple[Resource, ...]
@@ -85,8 +91,15 @@ class Estimate(Struct, frozen=True):
         return self.resources[0].name
 
     @property
+    def is_open(self) -> bool:
+        """Is nothing known of the upper end?"""
+        return self.time.high == inf
+
+    @property
     def expected(self) -> float:
-        """The one time to name, if one has to be."""
+        """The one time to name, if one has to be; infinite where the upper end is open."""
+        if self.is_open:
+            return inf
         ends = (
             max(times) + (sum(times) - max(times)) / self.apart
             for times in (
@@ -100,6 +113,8 @@ class Estimate(Struct, frozen=True):
     def likely(self) -> Interval:
         """What of the bounds is within a factor of `_SURE` of what is expected.
         `benchmarks.predict` counts how many measured times lie in it."""
+        if self.is_open:
+            return self.time
         return Interval(
             max(self.time.low, self.expected / _SURE), min(self.time.high, self.expected * _SURE)
         )
@@ -126,7 +141,8 @@ def estimate(gpu: Gpu, work: Work) -> Estimate:
         Resource("dram", work.dram_bytes / (gpu.of("dram_copy") * 1e9), "bytes"),
         Resource("latency", _waiting(gpu, work) / clock, "dependent instructions"),
     ]
-    return _together(resources, "s", max(1.0, min(work.resident, work.blocks / sms.high)))
+    apart = max(1.0, min(work.resident, work.blocks / sms.high))
+    return _together(resources, "s", apart, work.tensor)
 
 
 def iteration(gpu: Gpu, work: Work, warps: Interval) -> Estimate:
@@ -143,13 +159,13 @@ def iteration(gpu: Gpu, work: Work, warps: Interval) -> Estimate:
         Resource("dram", work.dram_bytes / dram, "bytes"),
         Resource("latency", work.chain / warps, "dependent instructions"),
     ]
-    return _together(resources, "cycles", 1.0)
+    return _together(resources, "cycles", 1.0, work.tensor)
 
 
-def _together(resources: list[Resource], unit: str, apart: float) -> Estimate:
+def _together(resources: list[Resource], unit: str, apart: float, is_open: bool) -> Estimate:
     resources.sort(key=lambda r: (r.time.middle, r.time.high), reverse=True)
     low = greatest(r.time for r in resources).low
-    high = total(r.time for r in resources).high
+    high = inf if is_open else total(r.time for r in resources).high
     return Estimate(Interval(low, high), tuple(resources), unit, apart)
 
 

@@ -30,6 +30,7 @@ _CONTROL: Final = frozenset({"bra", "brx", "call", "ret", "exit", "bar", "barrie
 # Division and correctly rounded roots are routines: two reciprocals' worth of special functions and
 # some ten steps, by what ptxas makes of div.rn.f32 (sm_75 to sm_120, its way without a branch).
 _ROUTINE: Final = Interval(4, 14)
+_TENSOR: Final = Interval(1, 16)  # steps of a product of matrices, by its shape
 # Of double precision, its way without a branch: steps of Newton's method behind MUFU.RCP64H, then
 # the quotient and its correction (div), by what ptxas makes of them for sm_75.
 _DOUBLE: Final = {"rcp": 5, "div": 8, "rsqrt": 5, "sqrt": 8}
@@ -80,6 +81,8 @@ def cost(instruction: Instruction) -> Mapping[str, Interval]:
     """Machine instructions by pipeline that ptxas makes of a PTX instruction, at least and at
     most."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
+    if isa.has(instruction, isa.Trait.TENSOR):
+        return {"tensor": _TENSOR}
     space = isa.space(instruction)
     if opcode in _MEMORY and space not in ("param", "const"):
         return {"lsu": exactly(1)}

@@ -2,8 +2,9 @@
 
 Without a launch nobody knows how often a loop runs, what the caches hold, or which way a
 branch goes. So each innermost loop is looked at by itself, one iteration of it; of a kernel without
-loops, one pass. What is executed in some iterations only counts from not at all to always, what may
-be in a cache from all to nothing.
+loops, one pass. A loop that does nothing but wait for an mbarrier is no work: it counts as part of
+the loop around it, gone round once. What is executed in some iterations only counts from not at
+all to always, what may be in a cache from all to nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ptxsw.cost.interval import Interval, exactly, total
 from ptxsw.cost.sass import MachineKernel
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.loop_exits import waits_for_mbarrier
 
 _WORD: Final = 4  # bytes
 
@@ -55,8 +57,9 @@ def stretches(
     """The innermost loops of a kernel in the order of the code, or the kernel. `offset` tells where
     in the text that `code` was made from a place of the trace's text is."""
     cfg = trace.cfg
-    around = {loop.parent for loop in cfg.loops.values()}
-    inner = [loop for header, loop in cfg.loops.items() if header not in around]
+    working = {h: loop for h, loop in cfg.loops.items() if not waits_for_mbarrier(cfg, loop)}
+    around = {loop.parent for loop in working.values()}
+    inner = [loop for header, loop in working.items() if header not in around]
     inner.sort(key=lambda loop: cfg.blocks[loop.header].start)
     reader = _Reader(gpu, trace, block, code, offset)
     if not inner:
@@ -89,6 +92,7 @@ class _Reader:
     ) -> None:
         self._gpu, self._trace, self._code, self._offset = gpu, trace, code, offset
         self._affine, self._warps = trace.affine, Warps(block)
+        self._tensor = any(isa.has(i, isa.Trait.TENSOR) for i in trace.cfg.instructions)
 
     def read(
         self, header: int | None, blocks: frozenset[int], always: frozenset[int]
@@ -116,6 +120,7 @@ class _Reader:
             Interval(0.0, total(beyond for _, _, _, beyond in asked).high * SECTOR),
             Interval(0.0, total(beyond for _, _, _, beyond in asked).high * SECTOR),
             self._chain(blocks, always),
+            self._tensor,
         )  # fmt: skip
         label = None if header is None else cfg.name(header)
         yield Stretch(label, self._line(min(inside)), work, tuple(unknown))

@@ -64,6 +64,7 @@ def work(
         exactly(blocks * l2 * SECTOR),
         dram * (blocks * SECTOR),
         _chain(gpu, function, sample, flow),
+        any(isa.has(instruction, isa.Trait.TENSOR) for instruction in function.body.instructions),
     )
 
 

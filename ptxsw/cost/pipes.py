@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 UNKNOWN: Final = "unknown"
+TENSOR: Final = frozenset({"tensor", "tc", "tmem"})
+"""Pipes of tensor cores and their memory."""
 _FILE: Final = Path(__file__).with_name("pipes.toml")
 
 

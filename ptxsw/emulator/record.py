@@ -120,9 +120,9 @@ class Record:
 
     def _access(self, index: int) -> Access:
         instruction = self._cfg.instructions[index]
-        row = isa.row(instruction.opcode, instruction.modifiers)
-        traits = isa.Trait.NONE if row is None else row.traits
-        kind = next((kind for trait, kind in _KINDS.items() if trait in traits), "other")
+        kind = next(
+            (kind for trait, kind in _KINDS.items() if isa.has(instruction, trait)), "other"
+        )
         touches = self._touches[index]
         spaces = {touch.space for touch in touches}
         one_space = len(spaces) == 1

@@ -8,7 +8,7 @@ from ptxsw.flow.convergence import computes
 from ptxsw.flow.dataflow import in_order, uses, writers
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Reg
-from ptxsw.isa import Effect
+from ptxsw.isa import Effect, Trait
 
 _READ_ONLY = frozenset({"const", "param", "local"})
 
@@ -18,6 +18,21 @@ def executes_every_iteration(cfg: Cfg, number: int, loop: Loop) -> bool:
     return cfg.loop_of[number] == loop.header and all(
         cfg.dominates(number, latch) for latch in loop.latches
     )
+
+
+def waits_for_mbarrier(cfg: Cfg, loop: Loop) -> bool:
+    """Does a loop do nothing but ask whether an mbarrier's phase is over?"""
+    instructions = [cfg.instructions[index] for index in cfg.indices(loop.blocks)]
+    polls = [isa.has(instruction, Trait.POLLS) for instruction in instructions]
+    return any(polls) and all(
+        poll or _is_idle(instruction) for poll, instruction in zip(polls, instructions, strict=True)
+    )
+
+
+def _is_idle(instruction: Instruction) -> bool:
+    """Does an instruction touch no memory and signal nobody?"""
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    return isa.known(instruction) and not effects & ~Effect.BRANCH
 
 
 def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:

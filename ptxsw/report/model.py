@@ -312,9 +312,10 @@ class Cost(Struct, frozen=True):
     ]
     at_least: Annotated[float, says("Cycles of a multiprocessor that its busiest resource takes.")]
     at_most: Annotated[
-        float,
-        says("Cycles of a multiprocessor that all resources take one after the other."),
-    ]
+        float | None,
+        says("Cycles of a multiprocessor that all resources take one after the other; null where "
+             "there is tensor work, which is not modelled."),
+    ]  # fmt: skip
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):

@@ -66,7 +66,7 @@ def _cost(figures: ResourceUse) -> model.Cost:
         round(figures.instructions, 1),
         round(figures.wavefronts.low, 1),
         round(figures.ends.busiest, 1),
-        round(figures.ends.sum, 1),
+        None if figures.ends.is_open else round(figures.ends.sum, 1),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from ptxsw.cost.estimate import Estimate
@@ -24,7 +25,7 @@ def launched(line: int, estimate: Estimate) -> model.Stretch:
     """A launch of a kernel that begins on a line."""
     return model.Stretch(
         None, line, estimate.unit, _range(estimate.time), _range(estimate.likely),
-        estimate.expected, _loads(estimate),
+        None if estimate.is_open else estimate.expected, _loads(estimate),
     )  # fmt: skip
 
 
@@ -52,4 +53,4 @@ def _loads(estimate: Estimate) -> tuple[model.Load, ...]:
 
 
 def _range(interval: Interval) -> model.Range:
-    return model.Range(interval.low, interval.high)
+    return model.Range(interval.low, None if interval.high == inf else interval.high)

@@ -6,34 +6,40 @@ of a loop. `low` is where all resources overlap, `high` where nothing does.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from msgspec import Struct, to_builtins
 
 from ptxsw.failures import Failure
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class Range(Struct, frozen=True):
-    """Bounds of a number."""
+    """Bounds of a number; `high` None where there is none, as of work that is not modelled."""
 
     low: float
-    high: float
+    high: float | None
+
+    @property
+    def limit(self) -> float:
+        """The upper bound, infinite where there is none."""
+        return inf if self.high is None else self.high
 
 
 class Load(Struct, frozen=True):
     """How long one resource would be busy by itself."""
 
     name: str  # "compute", "shared", "l1", "l2", "dram", "latency"
-    time: Range
+    time: Range  # never open
     busy_with: str
 
 
 class Stretch(Struct, frozen=True):
     """A launch, or one iteration of a loop (all of a kernel without loops) for one warp. `label` is
     that of the loop's header, None for a whole kernel or a launch. `expected` is None without a
-    launch: nothing is known then of what overlaps."""
+    launch, when nothing is known of what overlaps, and where the upper end of `time` is open."""
 
     label: str | None
     line: int
@@ -69,12 +75,12 @@ class Occupancy(Struct, frozen=True, kw_only=True):
 
 class RewriteEffect(Struct, frozen=True):
     """What a rewrite, made wherever it is proved, would change in the stretch that takes longest:
-    each end of its time and its registers, before and after."""
+    each end of its time (None where that is open) and its registers, before and after."""
 
     rewrite: str
     changes: int
     low: tuple[float, float]
-    high: tuple[float, float]
+    high: tuple[float | None, float | None]
     registers: tuple[int | None, int | None]
     unit: str = "cycles"
 

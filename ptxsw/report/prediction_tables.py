@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ptxsw.report.prediction import Kernel, Load, Occupancy, Prediction, Stretch
-from ptxsw.report.prediction_text import bar, shown_time
+from ptxsw.report.prediction_text import bar, shown_range, shown_time
 from ptxsw.report.tables import Table
 
 _SHARED: Final = "bytes of shared memory"
@@ -20,10 +20,11 @@ def prediction_tables(prediction: Prediction) -> Mapping[str, tuple[tuple[str, T
 
 def _kernel(kernel: Kernel, gpu: str) -> Iterator[tuple[str, Table]]:
     for stretch in kernel.stretches:
-        most = max((load.time.high for load in stretch.resources), default=0.0)
+        most = max((load.time.limit for load in stretch.resources), default=0.0)
         rows = tuple(_row(load, most, stretch) for load in stretch.resources if load.time.high)
         header = ("resource", "", "at least", "at most", "busy with")
-        title = f"Predicted for {gpu}: {_what(stretch)}, {_whole(stretch)}"
+        whole = shown_range(stretch.time, stretch.unit)
+        title = f"Predicted for {gpu}: {_what(stretch)}, {whole}"
         yield title, Table(header, rows, _TIMES)
     if kernel.occupancy is not None:
         yield f"Predicted for {gpu}: occupancy", _occupancy(kernel.occupancy)
@@ -35,13 +36,8 @@ def _what(stretch: Stretch) -> str:
     return "one pass of a warp" if stretch.label is None else f"one iteration of {stretch.label}"
 
 
-def _whole(stretch: Stretch) -> str:
-    low, high = (shown_time(t, stretch.unit) for t in (stretch.time.low, stretch.time.high))
-    return f"{low} to {high}"
-
-
 def _row(load: Load, most: float, stretch: Stretch) -> tuple[str, ...]:
-    ends = (shown_time(time, stretch.unit) for time in (load.time.low, load.time.high))
+    ends = (shown_time(time, stretch.unit) for time in (load.time.low, load.time.limit))
     return (load.name, bar(load, most), *ends, load.busy_with)
 
 

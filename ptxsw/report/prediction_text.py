@@ -16,6 +16,7 @@ from ptxsw.report.prediction import (
     Stretch,
 )
 
+NOT_MODELLED: Final = "tensor work is not modelled"
 _BAR: Final = 32  # characters of the longest bar
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
@@ -58,18 +59,19 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
         what = "one pass of a warp through the kernel"
     else:
         what = f"one iteration of a warp through the loop {stretch.label}, line {stretch.line}"
-    low, high = (shown_time(t, stretch.unit) for t in (stretch.time.low, stretch.time.high))
     if stretch.expected is None:
-        yield f"  {what}: {low} to {high}"
+        yield f"  {what}: {shown_range(stretch.time, stretch.unit)}"
     else:
-        likely = _range(stretch.likely, stretch.unit)
+        low, high = (shown_time(t, stretch.unit) for t in (stretch.time.low, stretch.time.limit))
+        likely = shown_range(stretch.likely, stretch.unit)
         yield f"  {what}: {shown_time(stretch.expected, stretch.unit)} expected, {likely} likely"
         yield f"    at least {low}, if all resources overlap; at most {high}, if none do"
-    most = max((load.time.high for load in stretch.resources), default=0.0)
-    width = max((len(_range(load.time, stretch.unit)) for load in stretch.resources), default=0)
+    most = max((load.time.limit for load in stretch.resources), default=0.0)
+    ranges = [shown_range(load.time, stretch.unit) for load in stretch.resources]
+    width = max(map(len, ranges), default=0)
     for load in stretch.resources:
         if load.time.high:
-            times = _range(load.time, stretch.unit).ljust(width)
+            times = shown_range(load.time, stretch.unit).ljust(width)
             yield f"    {load.name:8} {bar(load, most)} {times}  {load.busy_with}"
     if stretch.unknown:
         lines = ", ".join(map(str, stretch.unknown[:8]))
@@ -80,11 +82,14 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
 def bar(load: Load, most: float) -> str:
     """Full up to the least time, dotted up to the most."""
     full = round(_BAR * load.time.low / most)
-    dotted = round(_BAR * load.time.high / most) - full
+    dotted = round(_BAR * load.time.limit / most) - full
     return ("#" * full + "." * dotted).ljust(_BAR)
 
 
-def _range(time: Range, unit: str) -> str:
+def shown_range(time: Range, unit: str) -> str:
+    """ "2 to 5 cycles"; of an open one the end that there is."""
+    if time.high is None:
+        return f"at least {shown_time(time.low, unit)}; {NOT_MODELLED}"
     if time.low == time.high:
         return shown_time(time.high, unit)
     return f"{shown_time(time.low, unit)} to {shown_time(time.high, unit)}"
@@ -102,20 +107,22 @@ def shown_time(value: float, unit: str) -> str:
 
 def _compared(stretch: Stretch, other: Stretch) -> str:
     """In words; what is not known may be the same for both, which the bounds do not use."""
-    ratio = _one(other) / (_one(stretch) or 1.0)
-    if other.time.high < stretch.time.low:
+    if other.time.limit < stretch.time.low:
         verdict = "the other is faster"
-    elif stretch.time.high < other.time.low:
+    elif stretch.time.limit < other.time.low:
         verdict = "the other is slower"
     else:
         verdict = "the bounds overlap"
+    if stretch.time.high is None or other.time.high is None:
+        return f"the other text: {verdict}; {NOT_MODELLED}"
+    ratio = _one(other) / (_one(stretch) or 1.0)
     what = "expected" if stretch.expected is not None else "middle of the bounds"
     return f"the other text takes {ratio:.2f} times as long ({what}): {verdict}"
 
 
 def _one(stretch: Stretch) -> float:
     """One time for a stretch."""
-    middle: float = (stretch.time.low * stretch.time.high) ** 0.5
+    middle: float = (stretch.time.low * stretch.time.limit) ** 0.5
     return middle if stretch.expected is None else stretch.expected
 
 
@@ -134,7 +141,8 @@ def _occupancy(occupancy: Occupancy) -> Iterator[str]:
 def _effects(effects: tuple[RewriteEffect, ...]) -> Iterator[str]:
     width = max(len(effect.rewrite) for effect in effects)
     for effect in effects:
-        low, high = (f"{before:.4g} -> {after:.4g}" for before, after in (effect.low, effect.high))
+        low = f"{effect.low[0]:.4g} -> {effect.low[1]:.4g}"
+        high = " -> ".join("open" if end is None else f"{end:.4g}" for end in effect.high)
         before, after = effect.registers
         registers = "" if before is None or after is None else f", registers {before} -> {after}"
         yield (
