@@ -16,6 +16,7 @@ from ptxsw.cli.options import (
     JobsOption,
     KernelOption,
     LaunchesOption,
+    PagerOption,
     typed,
 )
 
@@ -48,6 +49,7 @@ def analyze(
     launch: LaunchesOption = None,
     jobs: JobsOption = None,
     sort: Annotated[Order, typed(command.SORT)] = Order.worst,
+    pager: PagerOption = False,
 ) -> None:
     """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
 
@@ -71,4 +73,4 @@ def analyze(
       nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
     spaces = [one.value for one in (*(space or ()), *(only or ()))]
-    command.run(file, format.value, kernel, spaces, block, jobs, sort.value, launch or ())
+    command.run(file, format.value, kernel, spaces, block, jobs, sort.value, pager, launch or ())

@@ -14,6 +14,7 @@ from ptxsw.cli.values import (
     BLOCK,
     JOBS,
     KERNEL,
+    PAGER,
     all_launched,
     block_shape,
     named_launches,
@@ -39,6 +40,7 @@ ROWS = (
     BLOCK,
     JOBS,
     SORT,
+    PAGER,
 )  # Typer reads `--space` and `--launch`, which may be given again
 
 
@@ -50,6 +52,7 @@ def run(
     block: str | None = None,
     jobs: int | None = None,
     sort: str = "worst",
+    pager: bool = False,
     launches: Sequence[str] = (),
 ) -> None:
     """Reads, analyzes, and prints what was found. Raises CommandError, PtxError, OSError."""
@@ -81,5 +84,5 @@ def run(
     if format == "json":
         write_exact(sys.stdout, as_json(to_json(report)))
     else:
-        show(draw[format](report))
+        show(draw[format](report), paged=pager)
     end_if_failed(report)

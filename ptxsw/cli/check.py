@@ -12,7 +12,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, write
 from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption, SourceRootOption
 from ptxsw.cli.progress import bar
-from ptxsw.cli.terminal import paint, show, width, write_exact
+from ptxsw.cli.terminal import paint, width, write_exact
 from ptxsw.cli.values import block_shape, named_launches, processes, source_roots
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ def check(
         typer.Option(metavar="URL", help="Where findings.html is; SARIF links each rule there."),
     ] = None,
 ) -> None:
-    """Say what costs the kernels of a build most, where, and what to do about it.
+    """Find what makes kernels slow, with source lines and fixes.
 
-    Of each file the worst comes first. A comment in a line of the source silences it:
-    `// ptxsw: ignore` or `// ptxsw: ignore[column]`. Exit 0: nothing of the level of --fail-on,
-    1: there is, 2: bad input.
+    Findings of all files are sorted by level, then by weight. A comment in a line of the source
+    silences it: `// ptxsw: ignore` or `// ptxsw: ignore[column]`. Exit 0: nothing of the level of
+    --fail-on, 1: there is, 2: bad input.
 
     \b
       ptxsw check kernel.cu
@@ -136,7 +136,7 @@ def check(
         write(write_baseline, run.new_baseline(answers))
         raise typer.Exit(BAD_INPUT if summary.problems else 0)
     if format is Format.text:
-        show(_text(summary, pinned=baseline is not None))
+        sys.stdout.write(_text(summary, pinned=baseline is not None))
     else:
         write_exact(sys.stdout, _drawn(summary, format, help_uri))
     if summary.problems:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ptxsw.cli.files import failed_kernels
 from ptxsw.cxx_names import readable
 from ptxsw.errors import PtxError
-from ptxsw.findings import LEVELS, RULES, baseline, named
+from ptxsw.findings import LEVELS, RULES, baseline, named, severity
 from ptxsw.findings.pages import pages
 from ptxsw.findings.usage import Usage, free, usages, worse
 from ptxsw.report.located import Located, located
@@ -177,7 +177,7 @@ def answers(
 
 
 def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: float) -> Summary:
-    """What is to be told of all files, beyond a baseline."""
+    """What is to be told of all files, beyond a baseline, the worst first."""
     findings = tuple(each for one in every for each in one.findings)
     paths = _by_name(every)
     used = {name: usage for name, (_, usage) in paths.items()}
@@ -188,7 +188,7 @@ def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: f
         )
     return Summary(
         tuple(report for one in every for report in one.reports),
-        findings,
+        tuple(sorted(findings, key=lambda each: severity(each.finding))),
         used,
         tuple(problem for one in every for problem in one.problems),
         tuple(dict.fromkeys(note for one in every for note in one.notes)),

@@ -8,7 +8,7 @@ import sys
 from ptxsw.cli.files import CommandError, apart, as_json, end_if_failed, read, write
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
-from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.terminal import paint, width
 from ptxsw.cli.values import (
     ASSUME,
     BLOCK,
@@ -125,7 +125,7 @@ def run(
             write(os.path.join(emit_smt2, file_name), proof)
     where = sys.stderr if "-" in (output, report) else sys.stdout
     if where is sys.stdout:
-        show(optimization_text(result.report, paint(), width()))
+        where.write(optimization_text(result.report, paint(), width()))
     else:
         where.write(optimization_text(result.report))
     if result.report.warning is not None:

@@ -51,6 +51,7 @@ File: TypeAlias = Annotated[
 ]
 KernelOption: TypeAlias = Annotated[str | None, typed(values.KERNEL)]
 BlockOption: TypeAlias = Annotated[str | None, typed(values.BLOCK)]
+PagerOption: TypeAlias = Annotated[bool, typed(values.PAGER)]
 JobsOption: TypeAlias = Annotated[int | None, typed(values.JOBS)]
 RewritesOption: TypeAlias = Annotated[str | None, typed(values.REWRITES)]
 LaunchOption: TypeAlias = Annotated[str | None, typed(values.LAUNCH)]

@@ -14,6 +14,7 @@ from ptxsw.cli.options import (
     Format,
     JobsOption,
     LaunchesOption,
+    PagerOption,
     RewritesOption,
     Scheme,
     SourceRootOption,
@@ -38,6 +39,7 @@ def report(
     launch: LaunchesOption = None,
     rewrites: RewritesOption = None,
     jobs: JobsOption = None,
+    pager: PagerOption = False,
     source_root: SourceRootOption = None,
 ) -> None:
     """Show all about one PTX file, or say what became of a build: which kernels changed, by what.
@@ -54,6 +56,6 @@ def report(
       ptxsw report r.json
     """
     command.run(
-        file, html, scheme.value, form.value, block, rewrites, jobs, launch or (),
+        file, html, scheme.value, form.value, block, rewrites, jobs, pager, launch or (),
         source_root or (), format.value,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from ptxsw.cli.values import (
     BLOCK,
     FORM,
     JOBS,
+    PAGER,
     REWRITES,
     SCHEME,
     all_launched,
@@ -45,7 +46,7 @@ CODE = replace(SCHEME, help="Code for the rewrites, as for optimize.")
 AROUND = replace(FORM, help="Code around them, as for optimize.")
 
 # Typer reads `--launch` and `--source-root`, which may be given several times.
-ROWS = (FORMAT, HTML, CODE, AROUND, BLOCK, REWRITES, JOBS)
+ROWS = (FORMAT, HTML, CODE, AROUND, BLOCK, REWRITES, JOBS, PAGER)
 
 
 def run(
@@ -56,6 +57,7 @@ def run(
     block: str | None = None,
     rewrites: str | None = None,
     jobs: int | None = None,
+    pager: bool = False,
     launches: Sequence[str] = (),
     roots: Sequence[str] = (),
     format: str = "text",
@@ -70,13 +72,13 @@ def run(
     if file != "-" and Path(file).is_dir():
         from ptxsw.report.build import load
 
-        _sum_up(load(Path(file)), file, html, format)
+        _sum_up(load(Path(file)), file, html, format, pager)
         return
     text, name = read_kernels(file)
     if text.lstrip().startswith("{"):  # no PTX begins so
         from ptxsw.report.build import load_one
 
-        _sum_up(load_one(text, name), name, html, format)
+        _sum_up(load_one(text, name), name, html, format, pager)
         return
     from ptxsw import pipeline
 
@@ -92,7 +94,7 @@ def run(
         raise CommandError(str(error)) from error
     all_launched(launched, result.report)
     if html is None:
-        _print(result.report, format)
+        _print(result.report, format, pager)
     else:
         from ptxsw.report.source_files import SourceFiles
 
@@ -101,7 +103,7 @@ def run(
     end_if_failed(result.report)
 
 
-def _sum_up(build: Build, name: str, html: str | None, format: str) -> None:
+def _sum_up(build: Build, name: str, html: str | None, format: str, pager: bool) -> None:
     from ptxsw.report.build import summary, summary_json, summary_markdown
 
     if html is not None:
@@ -113,12 +115,14 @@ def _sum_up(build: Build, name: str, html: str | None, format: str) -> None:
     if format == "json":
         write_exact(sys.stdout, as_json(summary_json(build)))
     elif build.reports:
-        show(summary_markdown(build) if format == "markdown" else summary(build, paint(), width()))
+        is_markdown = format == "markdown"
+        text = summary_markdown(build) if is_markdown else summary(build, paint(), width())
+        show(text, paged=pager)
     if build.problems:
         sys.exit(BAD_INPUT)
 
 
-def _print(report: Report, format: str) -> None:
+def _print(report: Report, format: str, pager: bool) -> None:
     from ptxsw.report import text
     from ptxsw.report.serial import to_json
     from ptxsw.report.weights import ordered
@@ -127,10 +131,11 @@ def _print(report: Report, format: str) -> None:
         write_exact(sys.stdout, as_json(to_json(report)))
     elif format == "markdown":
         analysis = text.analysis_markdown(ordered(report))
-        show(f"{analysis}\n{text.optimization_markdown(report)}")
+        show(f"{analysis}\n{text.optimization_markdown(report)}", paged=pager)
     else:
         analysis = text.analysis_text(ordered(report), paint(), width())
-        show(f"{analysis}\n{text.optimization_text(report, paint(), width())}")
+        optimization = text.optimization_text(report, paint(), width())
+        show(f"{analysis}\n{optimization}", paged=pager)
 
 
 def _write_page(

@@ -1,5 +1,5 @@
-"""What is written for a person: in colours, as wide as the terminal, page by page, and without
-what would command the terminal or a CI system."""
+"""What is written for a person: in colours, as wide as the terminal, page by page on request, and
+without what would command the terminal or a CI system."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def width() -> int | None:
     return _size().columns if sys.stdout.isatty() else None
 
 
-def show(text: str) -> None:
-    """Write to standard output. On a terminal, what is longer than its page goes to `PAGER`, or to
-    `less` where that is not set; `PAGER=cat` writes it all at once."""
-    pager = _pager() if sys.stdout.isatty() else None
+def show(text: str, *, paged: bool) -> None:
+    """Write to standard output. With `paged`, what is longer than the terminal goes to `PAGER`, or
+    to `less` where that is not set."""
+    pager = _pager() if paged and sys.stdout.isatty() else None
     if pager is None or text.count("\n") < _size().lines:
         sys.stdout.write(text)
         return

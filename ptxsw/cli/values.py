@@ -33,6 +33,7 @@ FORM = OptionRow(
     choices=("auto", "keep", "versioned", "uniform"),
 )
 KERNEL = OptionRow("kernel", ("--kernel",), "Only this kernel, by its PTX or C++ name.", "NAME")
+PAGER = OptionRow("pager", ("--pager",), "Show long output with PAGER, or less.", kind=bool)
 BLOCK = OptionRow(
     "block", ("--block",), "Threads of a block. Default: rows of whole warps.", "X[xY[xZ]]"
 )

@@ -34,7 +34,17 @@ from ptxsw.findings.base import LEVELS, KernelResources, Rule, Scene
 from ptxsw.findings.merging import merged
 from ptxsw.report.model import Finding
 
-__all__ = ["LEVELS", "RULES", "KernelResources", "Rule", "Scene", "find", "named", "worst_first"]
+__all__ = [
+    "LEVELS",
+    "RULES",
+    "KernelResources",
+    "Rule",
+    "Scene",
+    "find",
+    "named",
+    "severity",
+    "worst_first",
+]
 
 RULES: tuple[Rule, ...] = (
     uncoalesced.RULE,
@@ -67,9 +77,12 @@ def find(scene: Scene, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """By level, then by weight, then in the order of the text."""
-    return tuple(
-        sorted(findings, key=lambda f: (-LEVELS.index(f.level), -f.weight, f.line, f.column))
-    )
+    return tuple(sorted(findings, key=lambda f: (*severity(f), f.line, f.column)))
+
+
+def severity(finding: Finding) -> tuple[int, float]:
+    """A key by which the worst comes first: the level, then the weight."""
+    return -LEVELS.index(finding.level), -finding.weight
 
 
 def named(names: Collection[str]) -> frozenset[str]:

@@ -12,6 +12,7 @@ from ptxsw.analysis.active_lanes import ActiveLanes
 from ptxsw.analysis.trip_count import iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.affine import Affine, Polynomial
+from ptxsw.emulator.node import walk
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
@@ -21,6 +22,7 @@ from ptxsw.report.describe import SourcePlace, source_places
 
 TRIPS = 16
 """Taken for a loop whose trip count is not known."""
+_ROWS = frozenset({"%tid.y", "%tid.z"})
 _MOST = 1 << 20  # times that an instruction is executed
 
 LEVELS = ("note", "warning", "error")
@@ -83,6 +85,25 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def warps(self) -> Warps:
         return Warps(self.block)
+
+    @cached_property
+    def _in_rows(self) -> frozenset[int]:
+        """The accesses that depend on the row of the block in which a thread lies, by index."""
+        return frozenset(
+            access.index
+            for access in self.trace.accesses
+            for view in access.variants
+            if any(term.value in _ROWS for term in walk(view.address) if term.kind == "atom")
+        )
+
+    def _assumed(self, indices: Iterable[int]) -> str:
+        """What a finding about accesses takes for granted of a block whose shape is not known."""
+        if self.block is not None or self._in_rows.isdisjoint(indices):
+            return ""
+        return (
+            " This assumes that `blockDim.x` is a multiple of 32, so that a warp lies in one row "
+            "of the block; `--block` names another shape."
+        )
 
     @cached_property
     def _active_lanes(self) -> ActiveLanes:
@@ -168,6 +189,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         start = self.trace.function.span.start
         if every:
             start = self.trace.cfg.instructions[every[0]].span.start
+        what += self._assumed(every)
         line, column = self.trace.module.source.place(start)
         place = self._place(every[0] if every else 0)
         return model.Finding(

@@ -1,4 +1,4 @@
-"""What a person sees: worst first, as wide as the screen, in colours, by a pager."""
+"""What a person sees: worst first, as wide as the screen, in colours, by a pager on request."""
 
 from __future__ import annotations
 
@@ -78,16 +78,28 @@ def test_what_is_bad_is_red() -> None:
     assert "\x1b" not in seen("analyze", TRANSPOSE, TERM="dumb")
 
 
-def test_long_output_goes_to_the_pager() -> None:
+MARKED = "sed 's/^/> /'"
+
+
+@pytest.mark.parametrize("command", ["analyze", "report"])
+def test_long_output_goes_to_the_pager_on_request(command: str) -> None:
     """Short output does not, and an empty PAGER turns it off."""
-    assert seen("analyze", TRANSPOSE, lines=10, PAGER="sed 's/^/> /'").startswith("> \x1b")
-    assert not seen("analyze", TRANSPOSE, lines=200, PAGER="sed 's/^/> /'").startswith("> ")
+    assert seen(command, TRANSPOSE, "--pager", lines=10, PAGER=MARKED).startswith("> \x1b")
+    assert not seen(command, TRANSPOSE, "--pager", lines=999, PAGER=MARKED).startswith("> ")
     for off in ("", "cat"):
-        assert seen("analyze", TRANSPOSE, lines=10, PAGER=off).startswith("\x1b[1mconflicting")
+        text = seen(command, TRANSPOSE, "--pager", lines=10, PAGER=off)
+        assert text.startswith("\x1b[1mconflicting")
+
+
+@pytest.mark.parametrize(
+    "command", [("analyze",), ("report",), ("check", "--no-ptxas", "--fail-on", "never")]
+)
+def test_nothing_opens_a_pager_by_itself(command: tuple[str, ...]) -> None:
+    assert "> " not in seen(*command, TRANSPOSE, lines=3, PAGER=MARKED, NO_COLOR="1")[:2]
 
 
 def test_a_pager_that_is_left_early_is_no_error() -> None:
-    assert seen("analyze", TRANSPOSE, lines=10, PAGER="head -n 1").count("\n") == 1
+    assert seen("analyze", TRANSPOSE, "--pager", lines=10, PAGER="head -n 1").count("\n") == 1
 
 
 def test_long_work_says_what_it_is_at(tmp_path: Path) -> None:

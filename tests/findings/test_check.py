@@ -357,3 +357,54 @@ def test_what_one_line_became_is_told_once() -> None:
     assert (column["rule"], uniform["rule"]) == ("ptxsw-column", "ptxsw-uniform-loads")
     assert column["what"].endswith(" The same goes for line 134 of the PTX.")
     assert column["lines"] == [74, 83, 92, 101, 134]
+
+
+TALL = f"""{head("8.0", "sm_80")}
+.visible .entry scale_rows(.param .u64 x, .param .u32 columns)
+{{
+    .reg .b32 %r<20>;
+    .reg .f32 %f<3>;
+    .reg .b64 %rd<5>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u32 %r1, [columns];
+    mov.u32 %r2, %tid.x;
+    mov.u32 %r3, %tid.y;
+    mad.lo.s32 %r4, %r2, %r1, %r3;
+    mul.wide.s32 %rd2, %r4, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.f32 %f1, [%rd3];
+    add.f32 %f2, %f1, %f1;
+    st.global.f32 [%rd3], %f2;
+    ret;
+}}
+"""
+
+
+def test_a_finding_names_the_block_that_it_assumes(tmp_path: Path) -> None:
+    """A kernel that is launched with blocks of 1 x 256 threads: without `--block` a warp is taken
+    to lie along x, and the finding says so."""
+    (tmp_path / "tall.ptx").write_text(TALL)
+    alone = ptxsw("check", tmp_path / "tall.ptx", FAST)
+    assert alone.returncode == 1 and b"[ptxsw-column]" in alone.stdout
+    assert b"This assumes that `blockDim.x` is a multiple of 32" in alone.stdout
+    for shape, status in (("1x256", 0), ("256", 1)):
+        told = ptxsw("check", tmp_path / "tall.ptx", FAST, "--block", shape)
+        assert (told.returncode, b"assumes" in told.stdout) == (status, False)
+
+
+def test_the_worst_finding_of_all_kernels_and_files_comes_first(tmp_path: Path) -> None:
+    """A light warning, then a note, then a heavy warning: the order of the text is not that of
+    what they cost."""
+    light = TALL.replace("scale_rows", "light").replace(".visible", "\n.visible", 1)
+    note = (FAULTS / "ptx" / "taps.ptx").read_text()
+    heavy = TILE.read_text()
+    (tmp_path / "a.ptx").write_text(light)
+    (tmp_path / "b.ptx").write_text(note)
+    (tmp_path / "c.ptx").write_text(heavy)
+    body = light[light.index(".visible") :]
+    (tmp_path / "d.ptx").write_text(heavy + "\n" + body.replace("light", "lighter"))
+    for files in (["a", "b", "c"], ["d"], ["a", "b", "c", "d"]):
+        done = ptxsw("check", *(tmp_path / f"{name}.ptx" for name in files), FAST, "--format",
+                     "json")  # fmt: skip
+        told = [(f["level"], f["weight"]) for f in json.loads(done.stdout)["findings"]]
+        assert told == sorted(told, key=lambda f: (f[0] != "warning", -f[1])) and len(told) > 1
