@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw import isa
 from ptxsw.analysis.coalescing import LANES, SECTOR
@@ -45,6 +46,12 @@ class Traffic(Struct, frozen=True):
     def offsets(self) -> Offsets | None:
         """Bytes from lane 0's address for each lane, where they are always the same."""
         return _common(r.offsets for r in self.requests)
+
+    @property
+    def usual_offsets(self) -> Offsets | None:
+        """The same for all lanes of almost all warps, where the last iteration of a loop that they
+        leave decides it."""
+        return _common(replace(r, exact=True).offsets for r in self.requests)
 
     @property
     def phase(self) -> int | None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.coalescing import SECTOR
+from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
 from ptxsw.cost.estimate import WARP, Work
@@ -134,7 +135,8 @@ class _Reader:
         """Passes through the banks; lanes, sectors in the first-level cache, and sectors that may
         come from beyond it."""
         none = exactly(0.0)
-        asked = Traffic.of(access, self._affine, self._warps)
+        alone = with_one_path(self._trace.terms, access)
+        asked = Traffic.of(alone, self._affine, self._warps)
         size = asked.size or access.bytes
         if access.space == "shared":
             banks = asked.banks(self._affine)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
+from ptxsw.emulator.choice import MAX_CHOICES, choice
 from ptxsw.emulator.loops import Entered
 from ptxsw.emulator.memory import joined, renamed
 from ptxsw.emulator.narrow_division import widened
@@ -22,7 +23,6 @@ from ptxsw.ir import Reg
 
 _MAX_PREDICATES = 8
 _MAX_ARGUMENTS = 500  # nodes
-_MAX_CHOICES = 4  # values of a register
 
 
 class Joins:
@@ -96,26 +96,7 @@ class Joins:
         for state, value in zip(states, values, strict=True):
             shared = frozenset(c for c in state.conditions if c.variance is Variance.UNIFORM)
             facts[value] = shared & facts.get(value, shared)
-        return self._choice(facts) if len(facts) <= _MAX_CHOICES else None
-
-    def _choice(self, facts: Mapping[Term, frozenset[Term]]) -> Term | None:
-        """One of several values, by what holds where it is the one."""
-        if len(facts) == 1:
-            return next(iter(facts))
-        terms = self._terms
-        for condition in sorted(next(iter(facts.values())), key=lambda c: c.id):
-            contrary = terms.not_(condition)
-            yes = {
-                value: conditions for value, conditions in facts.items() if condition in conditions
-            }
-            no = {
-                value: conditions for value, conditions in facts.items() if contrary in conditions
-            }
-            if no and len(yes) + len(no) == len(facts):
-                sides = self._choice(yes), self._choice(no)
-                if sides[0] is not None and sides[1] is not None:
-                    return terms.ite(condition, sides[0], sides[1])
-        return None
+        return choice(self._terms, facts) if len(facts) <= MAX_CHOICES else None
 
     def _phi(
         self, number: int, reg: Reg, values: Sequence[Term], controls: tuple[Term, ...]

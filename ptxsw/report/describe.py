@@ -12,6 +12,7 @@ from ptxsw.analysis import touched_memory
 from ptxsw.analysis.address_text import AddressWriter
 from ptxsw.analysis.coalescing import is_uniform
 from ptxsw.analysis.hidden_address import cause
+from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.affine import constant
@@ -67,9 +68,10 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     line = scene.trace.module.source.line(access.instruction.span.start)
     addresses = {v.address for v in access.variants}
     address = addresses.pop() if len(addresses) == 1 else None
-    asked = Traffic.of(access, writer.affine, scene.warps)
+    alone = with_one_path(scene.trace.terms, access)
+    asked = Traffic.of(alone, writer.affine, scene.warps)
     turning = iterations(scene.trace, access, scene.warps)
-    offsets = asked.offsets
+    offsets = asked.offsets if alone is access else asked.usual_offsets
     stride = None if offsets is None else touched_memory.stride(offsets)
     sectors, efficiency = asked.sectors()
     conflicts = asked.banks(writer.affine)

@@ -142,6 +142,16 @@ def test_what_makes_no_sense_is_not_run(name: str) -> None:
     assert done.stderr.startswith(f"{file}:{line}:5: ") and "Traceback" not in done.stderr
 
 
+def test_the_main_loop_goes_on_from_where_the_rest_of_it_ended() -> None:
+    """Lanes leave the first loop in different iterations, though nearly always in the same one."""
+    shown = ptxsw("analyze", PTX / "unrolled_stride.ptx")
+    lines = {line.split()[0]: line.split()[1:] for line in shown.stdout.splitlines() if line}
+    for line in ("108", "127", "132", "137", "141"):
+        source, opcode, size, stride, sectors, used = lines[line][:6]
+        assert (source, opcode, size) == ("unrolled_stride.cu:7", "ld.global.f32", "4")
+        assert (stride, sectors, used) == ("4", "4", "100%")
+
+
 def test_an_index_narrower_than_the_bound_of_its_loop(tmp_path: Path) -> None:
     """Whether the index wraps was asked of the bounds of the loop, and these of the index."""
     shown = ptxsw("analyze", PTX / "wide_bound.ptx")

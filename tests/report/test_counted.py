@@ -76,3 +76,26 @@ def test_sweeps() -> None:
     expected = stated("rows", "smooth", None)
     iterations = 2 * (N - 2)
     assert (loads, sectors) == (3 * iterations, iterations * sum(expected))
+
+
+UNROLLED, ROWSUM = "../../regressions/ptx/unrolled_stride", "_Z6rowsumPfPKfi"
+
+
+@pytest.mark.parametrize(("elements", "more"), [(2048, 0), (2048 + 256, 0), (2048 + 905, 0.1)])
+def test_a_loop_behind_what_was_left_over_of_it(elements: int, more: float) -> None:
+    """The lanes go on from where they left the first loop. Only of a warp in which some lanes have
+    an iteration more than the others they lie in two places."""
+    buffers = [zeros(256), zeros(elements), elements]
+    loads, sectors = counted(UNROLLED, ROWSUM, (256, 1, 1), buffers)
+    assert set(stated(UNROLLED, ROWSUM, None)) == {4}
+    assert abs(sectors / loads - 4) <= more
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sectors"), [("csr", None), ("own_ends", None), ("triangle", 32)]
+)
+def test_lanes_that_leave_a_loop_one_after_the_other(kernel: str, sectors: int | None) -> None:
+    text = (PTX / "../../regressions/ptx/left_over.ptx").read_text()
+    [found] = pipeline.analyze(text, kernel=kernel).kernels
+    behind = [a for a in found.accesses or () if (a.kind, a.type) == ("load", "f32")][-1]
+    assert behind.sectors == sectors
