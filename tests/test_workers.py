@@ -105,3 +105,12 @@ def test_a_report_does_not_tell_how_many_worked_on_it() -> None:
     assert alone.text == together.text
     assert alone.smt2.keys() == together.smt2.keys()
     assert alone.report.kernels == together.report.kernels
+
+
+def test_an_answer_may_be_an_exception() -> None:
+    """Of a target that ptxas does not know the answer says so; whoever asked goes on."""
+
+    def task() -> Generator[str, Exception, str]:
+        return str((yield "?"))
+
+    assert alone(task(), lambda questions: [ValueError("unknown") for _ in questions]) == "unknown"
