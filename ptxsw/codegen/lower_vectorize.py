@@ -3,7 +3,7 @@ before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,8 +13,10 @@ from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
+from ptxsw.codegen.splice import Edit
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Float, Instruction, Mem, Reg, type_width
+from ptxsw.ir import Float, Instruction, Mem, Reg, Symbol, Variable, type_width
+from ptxsw.patterns import pattern
 
 Tests = tuple[tuple[tuple[str, ...], int, int], ...]
 """Sums of parameters, their width in bits, and what each sum has to be a multiple of."""
@@ -31,7 +33,7 @@ class WideAccess(Struct, frozen=True):
     The vector's alignment is known, or tested: where the kernel begins, on parameters, and then
     all instructions of a `stretch` around such vectors stand twice, or the whole `loop` around
     them; or, where there is a `group`, by each thread on the address itself, once for all vectors
-    of a group and size.
+    of a group and size. A variable that is to be `raised` is declared with this alignment.
     """
 
     members: tuple[int | None, ...]
@@ -42,6 +44,7 @@ class WideAccess(Struct, frozen=True):
     stretch: int = 0
     group: int | None = None
     loop: LoopPlace | None = None
+    raised: Variable | None = None
 
     @property
     def start(self) -> int:
@@ -56,7 +59,8 @@ class WideAccess(Struct, frozen=True):
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
         lines = sorted(line(member) for member in self.members if member is not None)
-        return {"lines": lines, "bytes": self.size}
+        more = {} if self.raised is None else {"aligned": self.raised.name}
+        return {"lines": lines, "bytes": self.size, **more}
 
 
 class _Writer(Struct):
@@ -208,9 +212,14 @@ class _Writer(Struct):
         width = builder.width(address.base) if isinstance(address.base, Reg) else 64
         total, rest = builder.register("place", f"b{width}"), builder.register("rest", f"b{width}")
         name = self.tested[key] = builder.register("misaligned", "pred")
+        base, offset = _place(address, wide.offset)
+        # A variable's name is an operand of `mov` alone.
+        begin = f"add.s{width} {total}, {base}, {offset};"
+        if isinstance(address.base, Symbol):
+            begin = f"mov.b{width} {total}, {base}{f'+{offset}' if offset else ''};"
         lines.put_before(
             wide.at,
-            f"add.s{width} {total}, {_base(address)}, {address.offset + wide.offset};",
+            begin,
             f"and.b{width} {rest}, {total}, {wide.size - 1};",
             f"setp.ne.s{width} {name}, {rest}, 0;",
         )
@@ -230,11 +239,29 @@ def lower(builder: Builder, text: str, changes: Iterable[Change]) -> None:
             loops.setdefault(wide.loop, []).append(wide)
         else:
             twice.setdefault(wide.stretch, []).append(wide)
+    for edit in _raised(text, details):
+        builder.also(edit)
     for place, wides in loops.items():
         writer.write_loop_twice(place, wides)
     for wides in twice.values():
         for near in _near(wides):
             writer.write_twice(near)
+
+
+def _raised(text: str, wides: Iterable[WideAccess]) -> Iterator[Edit]:
+    """The declarations of variables that are to be aligned to the largest vector in them."""
+    sizes: dict[Variable, int] = {}
+    for wide in wides:
+        if wide.raised is not None:
+            sizes[wide.raised] = max(sizes.get(wide.raised, 1), wide.size)
+    for variable, size in sizes.items():
+        start, end = variable.span
+        head, space, rest = text[start:end].partition(f".{variable.space}")
+        rest = _ALIGN.sub("", rest, count=1)
+        yield Edit(variable.span, f"{head}{space} .align {size}{rest}")
+
+
+_ALIGN = pattern(r"\s*\.align\s+\w+")
 
 
 def _near(wides: Iterable[WideAccess]) -> list[list[WideAccess]]:
@@ -279,11 +306,15 @@ def _copy(builder: Builder, member: int, name: str, width: int) -> str:
     return f"mov.{letter}{width} {name}, {written(value)};"
 
 
-def _base(address: Mem) -> str:
-    return getattr(address.base, "name", None) or written(address.base)
+def _place(address: Mem, more: int) -> tuple[str, int]:
+    """The name of what an address begins with, and the bytes from there."""
+    base = address.base
+    offset = address.offset + more
+    if isinstance(base, Symbol):
+        return base.name, base.offset + offset
+    return written(base), offset
 
 
-def _address(instruction: Instruction, offset: int) -> str:
-    address = isa.address(instruction)
-    total = address.offset + offset
-    return f"[{_base(address)}{f'+{total}' if total else ''}]"
+def _address(instruction: Instruction, more: int) -> str:
+    base, offset = _place(isa.address(instruction), more)
+    return f"[{base}{f'+{offset}' if offset else ''}]"

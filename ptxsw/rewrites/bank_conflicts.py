@@ -17,7 +17,6 @@ Which permutation is best is counted on the addresses of some warps: `bank_choic
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from typing import ClassVar, NamedTuple
@@ -36,7 +35,6 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
 from ptxsw.isa import Effect
-from ptxsw.patterns import pattern
 from ptxsw.permutation import ROW
 from ptxsw.plan import Proof
 from ptxsw.rewrites.added_instructions import SIMPLE
@@ -49,11 +47,11 @@ from ptxsw.rewrites.bank_choice import (
     ways,
 )
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.rewrites.own_variables import STATIC, named_elsewhere
 
 # Their results could depend on where an array lies, which changes when arrays get whole rows.
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
-_STATIC = 48 * 1024  # bytes of arrays that a kernel may declare
 _ALL_SIZE = "%total_smem_size"
 _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
 # A padded tile, such as `tile[32][33]`, may still have 2-way conflicts if the block has another
@@ -248,7 +246,7 @@ def _kept(kernel: Kernel, array: Variable) -> str | None:
         return "PTX before 4.1 cannot ask for the size of dynamic shared memory" if old else None
     if not set(array.linkage) <= {"visible"}:
         return f"{array.name} is shared with another module"
-    if array in kernel.module.variables and _named_elsewhere(kernel, array):
+    if array in kernel.module.variables and named_elsewhere(kernel, array):
         return f"{array.name} is also named outside the kernel"
     return None
 
@@ -265,19 +263,7 @@ def _grows_too_much(arrays: Sequence[Variable]) -> str | None:
     if after > before and any(array.is_dynamic for array in arrays):
         # The launch has sized dynamic memory for the arrays as they were, perhaps to the limit.
         return "its arrays would grow, and the launch may have no room left for them"
-    return "its arrays would take more than 48 KiB" if after > max(before, _STATIC) else None
-
-
-def _named_elsewhere(kernel: Kernel, array: Variable) -> bool:
-    """Does the module name one of its arrays outside the kernel and the declaration?"""
-    text, span = kernel.text, kernel.function.span
-    spans = sorted((span, array.span), key=lambda s: s.start)
-    rest = text[: spans[0].start], text[spans[0].end : spans[1].start], text[spans[1].end :]
-    word = re.compile(rf"(?<![\w$%]){re.escape(array.name)}(?![\w$])")
-    return any(word.search(_COMMENT.sub("", part)) for part in rest)
-
-
-_COMMENT = pattern(r"//[^\n]*")
+    return "its arrays would take more than 48 KiB" if after > max(before, STATIC) else None
 
 
 def _too_little_known(traffic: Sequence[BankTraffic], known: float) -> str | None:

@@ -35,7 +35,7 @@ from typing import ClassVar
 from ptxsw import isa
 from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
-from ptxsw.analysis.instruction_kinds import asked_anywhere, meets
+from ptxsw.analysis.instruction_kinds import asked_anywhere
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
@@ -45,8 +45,7 @@ from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.segments import segments
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ir import Reg
 from ptxsw.isa import Effect
 from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
@@ -58,6 +57,8 @@ from ptxsw.rewrites.adjacent_accesses import (
 )
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
+from ptxsw.rewrites.own_variables import alignable
+from ptxsw.rewrites.straight_stretches import straight_stretches
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
 
 _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
@@ -101,24 +102,6 @@ class Vectorize:
 # ---------------------------------------------------------------- which vectors
 
 
-def _stretches(kernel: Kernel) -> list[int]:
-    """The number of each instruction's stretch: straight-line code that may stand twice. No
-    barrier or shuffle stands in it, at which threads of both copies would have to meet, and no
-    scope and no label begins in it, which would be declared twice."""
-    number = segments(kernel.trace.cfg)
-    lengths: list[int] = []
-    current = 0
-    for statement in kernel.function.body.code:
-        if isinstance(statement, Instruction):
-            at = len(lengths)
-            alone = meets(statement) or (at > 0 and meets(kernel.trace.cfg.instructions[at - 1]))
-            current += alone or (at > 0 and number[at] != number[at - 1])
-            lengths.append(current)
-        else:
-            current += 1
-    return lengths
-
-
 class _Search:
     """The vectors of one kernel, group by group. `moved` tells where the accesses will be made
     that earlier groups have joined."""
@@ -141,7 +124,7 @@ class _Search:
 
     @cached_property
     def stretches(self) -> list[int]:
-        return _stretches(self.kernel)
+        return straight_stretches(self.kernel)
 
     def _loop_around(self, at: int) -> LoopPlace | None:
         """The innermost loop around an instruction, if it may stand twice."""
@@ -252,7 +235,10 @@ class _Search:
         if tests is None:
             return None
         ins = first.access.instruction
-        if not tests and not divergent and isa.space(ins) == "shared":
+        address = first.access.variants[0].address
+        raised = alignable(self.kernel, address, size) if divergent else None
+        divergent = divergent and raised is None
+        if not tests and not divergent and raised is None and isa.space(ins) == "shared":
             return None  # ptxas joins shared accesses that it knows to be aligned
         if divergent and (ins.guard is not None or first.access.kind == "store"):
             return None
@@ -275,7 +261,7 @@ class _Search:
             tuple(None if m is None else m.index for m in members), at, start - lead.offset, size,
             tuple((t.parameters, t.width, t.size) for t in tests),
             self.stretches[at], number if divergent else None,
-            loop,
+            loop, raised,
         )  # fmt: skip
         told = (f"the address is a multiple of {size}",) if divergent else tuple(map(str, tests))
         assumptions = (NO_FAULT_IN_STRUCT,) if None in members else ()

@@ -16,10 +16,17 @@ from ptxsw.validate.text import Text
 class Declared:
     """Facts from the declarations of the first text: the `spaces` that addresses point to, the
     values of pointer-sized `parameters`, the atoms that are `windows`, facts about alignment
-    (`aligned`) and about the shape of the block (`facts`)."""
+    (`aligned`) and about the shape of the block (`facts`).
 
-    def __init__(self, terms: Terms, memory: Memory, old: Text) -> None:
+    What the `second` text declares of its variables counts, too, where there is one: wherever they
+    lie then, those of the first might lie."""
+
+    def __init__(self, terms: Terms, memory: Memory, old: Text, second: Text | None = None) -> None:
         self.terms, self.memory, self.old = terms, memory, old
+        self._second: dict[str, int] = {}
+        if second is not None:
+            declared = (*second.module.variables, *second.function.body.variables)
+            self._second = {v.name: v.align or 1 for v in declared if not v.scope}
         self.spaces: dict[Term, str] = {}
         self.aligned: list[Term] = []
         self.facts: list[Term] = []
@@ -54,7 +61,8 @@ class Declared:
         address = self.old.evaluator.symbol(variable.name, scope)
         self.spaces[address] = variable.space
         natural = type_width(variable.type) * variable.vector // 8
-        self._aligned(address, variable.align or natural)
+        second = 1 if scope else self._second.get(variable.name, 1)
+        self._aligned(address, max(variable.align or natural, second))
 
     def _parameter(self, parameter: Variable) -> None:
         address = self.old.evaluator.symbol(parameter.name)

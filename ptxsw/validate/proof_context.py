@@ -74,7 +74,7 @@ class ProofContext:
         self.versions = Versions(*texts)
         self.meetings = Meetings(self.versions)
         self.layout = self._layout(permutation, *new)
-        declared = Declared(terms, self.memory, self.old)
+        declared = Declared(terms, self.memory, self.old, self.new if permutation is None else None)
         self.lanes = lanes = KernelLanes(
             terms, texts, declared, images.places, assume, self.solver, thorough=thorough
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxsw.ir import Directive, Function, Label, Module, Reg, Variable, says_nothing
+from ptxsw.ir import Directive, Function, Label, Module, Reg, Variable, says_nothing, type_width
 from ptxsw.parser.scan import blank_comments
+from ptxsw.patterns import pattern
 from ptxsw.source import Source, Span
 from ptxsw.validate.layout import declared_alike
 
@@ -106,9 +107,25 @@ def _same_variables(
 ) -> bool:
     """Are the same variables declared?"""
     return len(first) == len(second) and all(
-        _words(a.source, v.span) == _words(b.source, w.span) or (permuted and declared_alike(v, w))
+        _declared_alike((_words(a.source, v.span), v), (_words(b.source, w.span), w))
+        or (permuted and declared_alike(v, w))
         for v, w in zip(first, second, strict=True)
     )
+
+
+def _declared_alike(old: tuple[str, Variable], new: tuple[str, Variable]) -> bool:
+    """Do two declarations say the same, but that a variable that no other module knows may have
+    more alignment in the second?"""
+    (text, variable), (other, aligned) = old, new
+    if text == other:
+        return True
+    natural = type_width(variable.type) * variable.vector // 8
+    more = (aligned.align or 1) >= (variable.align or natural)
+    known = variable.linkage or variable.attributes
+    return more and not known and _ALIGN.sub("", text) == _ALIGN.sub("", other)
+
+
+_ALIGN = pattern(r" \.align \w+")
 
 
 def _registers(first: Function, second: Function) -> str | None:
