@@ -14,6 +14,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background so, and the programs under test would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ["tests.skips"]
+
 collect_seldom()  # most of what tests make stays until they end
 
 _LONGEST = (

@@ -214,6 +214,7 @@ def test_data_can_be_parsed(block: Block) -> None:
         assert yaml.safe_load(block.code)
 
 
-@pytest.mark.parametrize("block", [b for b in blocks() if b.mark == "excerpt of"], ids=str)
-def test_excerpts_stand_where_they_say(block: Block) -> None:
-    assert block.code in (ROOT / block.said).read_text()
+def test_excerpts_stand_where_they_say() -> None:
+    for block in blocks():
+        if block.mark == "excerpt of":
+            assert block.code in (ROOT / block.said).read_text(), block
