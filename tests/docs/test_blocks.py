@@ -154,6 +154,8 @@ def furnish(place: Path, commands: str) -> None:
     if "build/" in commands:
         (place / "build").mkdir()
         shutil.copy(ptx / "jacobi.ptx", place / "build")
+    for name in re.findall(r"--source-root (\w+)", commands):
+        (place / name).mkdir()
     if "a.out" in commands:
         (place / "main.cu").write_text(
             "__global__ void k(int *p) { *p = 1; }\nint main() { k<<<1, 1>>>(0); }\n"
