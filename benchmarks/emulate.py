@@ -18,6 +18,7 @@ from time import process_time
 
 from ptxsw.analysis.lane_reuse import candidates
 from ptxsw.analysis.overflow import Obligation
+from ptxsw.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Proved, Solver
@@ -25,7 +26,6 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics
 from ptxsw.parser import parse
 from ptxsw.plan import Proof
-from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.legality import Legality
 from tests.real import CORPUS, FIXTURES, text_of
 

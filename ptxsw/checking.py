@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ptxsw import other_targets
+from ptxsw.assumptions import ASSUMPTIONS
 from ptxsw.ir import Module
 from ptxsw.rewrites.base import Attempt
-from ptxsw.validate import ASSUMPTIONS, Proved, validate
+from ptxsw.validate import Proved, validate
 
 UNCHECKED = "the text written for it could not be proved right"
 

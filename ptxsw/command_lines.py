@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.options import DEFAULT_ASSUME, Options
+from ptxsw.assumptions import DEFAULT_ASSUME
+from ptxsw.options import Options
 
 
 def check_command(name: str) -> list[str]:

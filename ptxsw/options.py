@@ -8,28 +8,13 @@ from operator import index
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from ptxsw.shuffle.assumptions import ASSUMPTIONS, LOCKSTEP, NO_RACE
+from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.target import plain_name
 
 MODES = ("auto", "force")
 SCHEMES = ("auto", "keep", "paper", "early", "halo")
 """What code generation can write. "keep" makes copies only."""
 FORMS = ("auto", "keep", "versioned", "uniform")
-GLOBAL_PARAMETERS = "parameters-are-global"
-"""The pointers among the parameters of a kernel point to global memory."""
-NO_FAULT_IN_STRUCT = "no-fault-in-struct"
-"""Bytes beside those that a load reads can be read, too, where one vector would hold both."""
-NO_OUTSIDE_WRITER = "no-outside-writer"
-"""Nobody but the kernel writes, while it runs, what is newly read by `.nc`."""
-NO_ALIAS = "no-alias"
-"""Memory reached through two parameters is never the same."""
-FINITE_LOOPS = "finite-loops"
-"""A loop whose stores are put off until it ends does end."""
-DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE, GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER, FINITE_LOOPS})
-KNOWN_ASSUME = ASSUMPTIONS | {
-    GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER, NO_ALIAS, NO_FAULT_IN_STRUCT, FINITE_LOOPS,
-}  # fmt: skip
-
 _MOST_THREADS = 1024  # of a block
 
 
@@ -87,8 +72,8 @@ class Options(Struct, frozen=True):
                 raise ValueError(f"{name} is {value!r}; it can be {', '.join(words)}")
         if not 0 <= self.max_delta <= 31:
             raise ValueError(f"max_delta is {self.max_delta}; it can be 0 to 31")
-        if not self.assume <= KNOWN_ASSUME:
-            raise ValueError(f"unknown assumption {min(self.assume - KNOWN_ASSUME)!r}")
+        if not self.assume <= ASSUMPTIONS.keys():
+            raise ValueError(f"unknown assumption {min(self.assume - ASSUMPTIONS.keys())!r}")
         if self.arch is not None and plain_name(self.arch) is None:
             raise ValueError(f"arch is {self.arch!r}; it has to be a name such as sm_80")
         if self.min_gain is not None and not 0 <= self.min_gain < float("inf"):

@@ -10,6 +10,7 @@ from msgspec import Struct, field, msgpack
 from msgspec.structs import replace
 
 import ptxsw
+from ptxsw.assumptions import DEFAULT_ASSUME
 from ptxsw.batches import batched
 from ptxsw.codegen.splice import Edit, apply
 from ptxsw.command_lines import analyze_command, check_command, optimize_command
@@ -19,7 +20,7 @@ from ptxsw.failures import failure, is_ours
 from ptxsw.file_names import file_stem
 from ptxsw.ir import Function, Module
 from ptxsw.kernel_progress import Progress
-from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
+from ptxsw.options import FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.parser import parse
 from ptxsw.passes import Passes, answers
 from ptxsw.report import model

@@ -11,6 +11,7 @@ import pytest
 
 import ptxsw.rewrites.planning as planning
 from benchmarks.kernelgen import operators
+from ptxsw.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.cost.ranking import of_arch
@@ -24,7 +25,6 @@ from ptxsw.report import from_json, schema, to_json
 from ptxsw.report.model import Kernel
 from ptxsw.report.text import optimization_text
 from ptxsw.rewrites.weighing import cannot_count
-from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import CandidatePlan, draft, find
 from ptxsw.shuffle.combine import combine, groups
 from ptxsw.shuffle.legality import Legality

@@ -7,12 +7,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.cli.files import CommandError, read
 from ptxsw.cli.rows import OptionRow
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
     from ptxsw.verify.launches import Launch
+
+
+def _listed(*, default: bool) -> str:
+    """The assumptions that hold by default, or the others."""
+    return ", ".join(name for name in ASSUMPTIONS if (name in DEFAULT_ASSUME) is default)
+
 
 MODE = OptionRow(
     "mode",
@@ -55,8 +62,7 @@ LAUNCH = OptionRow("launch", ("--launch",), "Launches to run. Default: invented.
 ASSUME = OptionRow(
     "assume",
     ("--assume",),
-    "none, or some of lockstep-iterations, no-lane-race, parameters-are-global, no-outside-writer "
-    "(these four by default), no-alias, no-fault-in-struct, no-index-wrap.",
+    f"none, or some of {_listed(default=True)} (these by default), {_listed(default=False)}.",
     "LIST",
 )
 

@@ -8,15 +8,15 @@ The names are those of NVIDIA's profiler: "alu", "fma", "fp16", "fp64", "xu", "l
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 UNKNOWN: Final = "unknown"
 TENSOR: Final = frozenset({"tensor", "tc", "tmem"})
 """Pipes of tensor cores and their memory."""
-_FILE: Final = Path(__file__).with_name("pipes.toml")
+_FILE: Final = os.path.join(os.path.dirname(__file__), "pipes.toml")
 
 
 @lru_cache(maxsize=1 << 12)
@@ -32,7 +32,8 @@ def pipe(opcode: str, arch: int) -> str:
 def _given() -> Mapping[str, Any]:
     import tomllib
 
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    with open(_FILE, "rb") as file:
+        return tomllib.load(file)
 
 
 @lru_cache(maxsize=32)

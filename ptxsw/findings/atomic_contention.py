@@ -10,7 +10,11 @@ from ptxsw.flow.def_use import defs, uses
 from ptxsw.report.model import Finding
 
 NAME = "ptxsw-atomic-contention"
-_SWAPS = frozenset({"cas", "exch"})  # what one lane stores depends on what others have stored
+_REDUCE = (
+    "Reduce the values of the warp first (`__shfl_down_sync`, for integers `__reduce_add_sync`), "
+    "then those of the block, and let one thread add the result."
+)
+_EXCHANGE = "One of the values stays: let one lane store it for its warp."
 _INTEGERS = frozenset({"u32", "s32", "b32"})
 _GATHERED = frozenset({"add", "and", "or", "xor", "min", "max"})
 _REDUX = 80  # sm_80, which can reduce integers over a warp
@@ -18,11 +22,24 @@ _REDUX = 80  # sm_80, which can reduce integers over a warp
 
 def find(scene: Scene) -> Iterator[Finding]:
     for site in scene.sites:
-        if site.shown.kind != "atomic" or _SWAPS & set(site.access.instruction.modifiers):
-            continue
-        lanes = _meeting(scene, site)
-        if lanes > 1:
-            yield _finding(scene, site, lanes)
+        if site.shown.kind == "atomic" and _could_be_one(scene, site):
+            lanes = _meeting(scene, site)
+            if lanes > 1:
+                yield _finding(scene, site, lanes)
+
+
+def _could_be_one(scene: Scene, site: Site) -> bool:
+    """Could one operation stand for those of several lanes? Not if what a lane stores depends on
+    what others have stored."""
+    modifiers = site.access.instruction.modifiers
+    if "exch" in modifiers:
+        return not _uses_old_value(scene, site)
+    return "cas" not in modifiers
+
+
+def _uses_old_value(scene: Scene, site: Site) -> bool:
+    old = {*defs(site.access.instruction)}
+    return any(old & uses(instruction) for instruction in scene.trace.cfg.instructions)
 
 
 def _meeting(scene: Scene, site: Site) -> int:
@@ -41,8 +58,7 @@ def _finding(scene: Scene, site: Site, lanes: int) -> Finding:
         what=f"Up to {lanes} lanes of a warp, and every other warp, make this atomic operation on "
         "one address, one after the other."
         + " ptxas lets one lane of 32-bit integers make it for its warp." * gathered,
-        advice="Reduce the values of the warp first (`__shfl_down_sync`, for integers "
-        "`__reduce_add_sync`), then those of the block, and let one thread add the result.",
+        advice=_EXCHANGE if "exch" in site.access.instruction.modifiers else _REDUCE,
         weight=WAVEFRONT * site.times * (1 if gathered else lanes),
         lanes=lanes, times=site.times,
     )  # fmt: skip
@@ -57,8 +73,7 @@ def _gathered(scene: Scene, site: Site) -> bool:
         site.shown.uniform and modifiers & _INTEGERS and modifiers & _GATHERED
     ):
         return False
-    old = {*defs(instruction)}
-    return "add" in modifiers or not any(old & uses(i) for i in scene.trace.cfg.instructions)
+    return "add" in modifiers or not _uses_old_value(scene, site)
 
 
 RULE = Rule(NAME, "Many lanes make an atomic operation on one address.", find)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ptxsw import isa
 from ptxsw.analysis.grid import Grid
+from ptxsw.assumptions import FINITE_LOOPS, NO_RACE
 from ptxsw.change import INDEX_MAY_WRAP, Refusal
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.loop_conditions import TestedLoop
@@ -19,7 +20,6 @@ from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repe
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Reg, type_width
-from ptxsw.options import FINITE_LOOPS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.hazards import hazard
 from ptxsw.rewrites.loop_counter import UncountedLoop
@@ -27,7 +27,6 @@ from ptxsw.rewrites.loop_meetings import Blockers
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
-from ptxsw.shuffle.assumptions import NO_RACE
 
 NAME = "scalar-replacement"
 _MOST_ACCESSES = 256  # of one loop

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ptxsw import isa
+from ptxsw.assumptions import PARAMETERS_ARE_GLOBAL
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_memory_spaces import KnownSpace, lower
@@ -27,7 +28,6 @@ from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Mem, Reg
-from ptxsw.options import GLOBAL_PARAMETERS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Kernel, Outcome
 
@@ -103,10 +103,10 @@ def _space(kernel: Kernel, access: Access) -> tuple[str, Proof] | None:
     """The space of a generic access, and why it is that one."""
     if access.space == "global" or access.space in _WINDOWS:
         return access.space, Proof()
-    if GLOBAL_PARAMETERS not in kernel.options.assume:
+    if PARAMETERS_ARE_GLOBAL not in kernel.options.assume:
         return None
     if all(_from_parameters(kernel, variant.address) for variant in access.variants):
-        return "global", Proof(assumptions=(GLOBAL_PARAMETERS,))
+        return "global", Proof(assumptions=(PARAMETERS_ARE_GLOBAL,))
     return None
 
 

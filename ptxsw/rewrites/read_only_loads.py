@@ -29,6 +29,7 @@ from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.ranges import MAY_WRAP, Range, touched_ranges
 from ptxsw.analysis.reloads import may_repeat
+from ptxsw.assumptions import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
@@ -37,7 +38,6 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.ir import Instruction, type_width
-from ptxsw.options import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions

@@ -37,6 +37,7 @@ from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
 from ptxsw.analysis.instruction_kinds import asked_anywhere
 from ptxsw.analysis.loop_weight import times_in_loops
+from ptxsw.assumptions import NO_FAULT_IN_STRUCT
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
@@ -47,7 +48,6 @@ from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
 from ptxsw.ir import Reg
 from ptxsw.isa import Effect
-from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
 from ptxsw.rewrites.adjacent_accesses import (
     AdjacentAccess,

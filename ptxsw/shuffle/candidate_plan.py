@@ -15,9 +15,9 @@ from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING
 from ptxsw.emulator.garbage import no_collection
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, ServedLoad
-from ptxsw.shuffle.assumptions import Refused
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.load_groups import LoadGroup, centre, rows
+from ptxsw.shuffle.refused import Refused
 
 Elements = tuple[list[Candidate], ...]
 LoadSources = Sequence[tuple[Access, Elements]]

@@ -14,8 +14,8 @@ from ptxsw.bits import wrapped
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Mem, Reg
 from ptxsw.plan import HoistedLoad
-from ptxsw.shuffle.assumptions import Refused
 from ptxsw.shuffle.legality import Legality
+from ptxsw.shuffle.refused import Refused
 
 
 class LoadGroup(Struct, frozen=True):

@@ -17,12 +17,13 @@ from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.analysis.overflow import Obligation
 from ptxsw.analysis.pointers import pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores
+from ptxsw.assumptions import NO_RACE
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Instruction
 from ptxsw.isa import Effect
-from ptxsw.shuffle.assumptions import NO_RACE, Refused
 from ptxsw.shuffle.plain_loads import surely_global
+from ptxsw.shuffle.refused import Refused
 
 # Effects that order memory between threads or may write anything.
 _ORDERS = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC | Effect.CALL

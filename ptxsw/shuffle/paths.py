@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.flow.cfg import Cfg
-from ptxsw.shuffle.assumptions import Refused
 from ptxsw.shuffle.bypass import NOT_ON_EVERY_PATH, Fork, find_fork
+from ptxsw.shuffle.refused import Refused
 
 _FORKS_TRIED = 4
 """For the loads of one block: more sources that a path leads around are not looked at."""

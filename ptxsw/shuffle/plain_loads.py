@@ -12,7 +12,7 @@ from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Reg, Vec
 from ptxsw.isa import Effect
-from ptxsw.shuffle.assumptions import Refused
+from ptxsw.shuffle.refused import Refused
 
 NOT_GLOBAL = "the generic address is not known to be in global memory"
 

@@ -25,13 +25,14 @@ from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.analysis.lane_views import Mentioned, ShiftedLane, needs_rows
 from ptxsw.analysis.overflow import ComparedSides, NoOverflow, Obligation, discharge
 from ptxsw.analysis.pointers import pointer_bases
+from ptxsw.assumptions import NO_WRAP
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, AccessView, Trace
 from ptxsw.plan import LaneStep, WrapGuard
-from ptxsw.shuffle.assumptions import NO_WRAP, Refused
 from ptxsw.shuffle.overflow_guards import OverflowGuards
 from ptxsw.shuffle.plain_loads import NOT_GLOBAL, surely_global
+from ptxsw.shuffle.refused import Refused
 
 _UNPROVED_ASKED = 4
 """So often Z3 may fail to tell that addresses are equal before it is asked no more."""

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import os
 
+from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-DEFAULT_ASSUME = frozenset({
-    "finite-loops", "lockstep-iterations", "no-lane-race", "no-outside-writer",
-    "parameters-are-global",
-})  # fmt: skip
-KNOWN_ASSUME = DEFAULT_ASSUME | {"no-alias", "no-fault-in-struct", "no-index-wrap"}
 KNOWN_SCHEMES = ("auto", "keep", "paper", "early", "halo")
 DEFAULT_TIMEOUT = 60.0
 
@@ -122,9 +119,9 @@ def parse_assume(text: str | None) -> frozenset[str]:
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     if names == {"none"}:
         return frozenset()
-    unknown = names - KNOWN_ASSUME
+    unknown = names - ASSUMPTIONS.keys()
     if unknown:
-        words = ", ".join(("none", *sorted(KNOWN_ASSUME)))
+        words = ", ".join(("none", *sorted(ASSUMPTIONS)))
         raise ValueError(f"unknown assumption {sorted(unknown)[0]!r}; known are {words}")
     return names
 

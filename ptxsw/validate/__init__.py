@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.claim import Claim
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.garbage import no_collection
@@ -19,16 +20,7 @@ from ptxsw.ir import Function, Instruction, Module
 from ptxsw.permutation import Permutation
 from ptxsw.validate.claims import read_claim
 from ptxsw.validate.edit_map import EditMap, infer
-from ptxsw.validate.outcome import (
-    ASSUMPTIONS,
-    DEFAULT,
-    Differ,
-    GiveUp,
-    Mismatch,
-    Outcome,
-    Proved,
-    Unproved,
-)
+from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
 from ptxsw.validate.scopes import renumbered
 from ptxsw.validate.surroundings import difference
 
@@ -36,7 +28,7 @@ if TYPE_CHECKING:
     from ptxsw.validate.proof import Validation
 
 __all__ = [
-    "ASSUMPTIONS", "DEFAULT", "Claim", "EditMap", "Mismatch", "Outcome", "Proved", "Unproved",
+    "ASSUMPTIONS", "Claim", "EditMap", "Mismatch", "Outcome", "Proved", "Unproved",
     "infer", "validate",
 ]  # fmt: skip
 
@@ -46,7 +38,7 @@ def validate(
     new: tuple[Module, Function],
     edit_map: EditMap | None = None,
     claims: Sequence[Claim] = (),
-    assume: Iterable[str] = DEFAULT,
+    assume: Iterable[str] = DEFAULT_ASSUME,
     shared_layout: Permutation | None = None,
     budget: Budget | None = None,
 ) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from ptxsw.assumptions import FINITE_LOOPS
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
@@ -17,7 +18,7 @@ from ptxsw.validate.cuts import Cut
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.evaluate import Evaluator, Get
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.outcome import FINITE_LOOPS, Differ, GiveUp
+from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.text import Text

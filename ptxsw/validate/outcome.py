@@ -7,29 +7,6 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-PARAMETERS_ARE_GLOBAL = "parameters-are-global"
-NO_OUTSIDE_WRITER = "no-outside-writer"
-NO_ALIAS = "no-alias"
-LOCKSTEP = "lockstep-iterations"
-NO_RACE = "no-lane-race"
-NO_FAULT_IN_STRUCT = "no-fault-in-struct"
-FINITE_LOOPS = "finite-loops"
-NO_WRAP = "no-index-wrap"
-
-ASSUMPTIONS: Mapping[str, str] = {
-    PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
-    NO_OUTSIDE_WRITER: "nobody but the kernel writes, while it runs, what it newly reads by .nc",
-    NO_ALIAS: "memory reached through two parameters never overlaps",
-    LOCKSTEP: "lanes that one activemask reports inside a loop are in the same iteration",
-    NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
-    NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
-    NO_WRAP: "signed sums and products of an address do not overflow",
-    FINITE_LOOPS: "a loop whose stores are put off until it ends does end",
-}
-"""What a proof may rest on, by name, and what each says of the program."""
-
-DEFAULT = frozenset({PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, LOCKSTEP, NO_RACE, FINITE_LOOPS})
-
 
 class Proved(Struct, frozen=True):
     """Wherever the first kernel is defined, the second does the same; given `assumptions`. There

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf
 
+from ptxsw.assumptions import NO_WRAP
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
@@ -22,7 +23,6 @@ from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.meetings import Meetings
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.outcome import NO_WRAP
 from ptxsw.validate.prover import Prover
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.relation import Relation

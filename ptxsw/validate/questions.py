@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from ptxsw.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.ahead import Ahead
@@ -15,7 +16,6 @@ from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.outcome import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
 from ptxsw.validate.path import Path
 from ptxsw.validate.read_by_others import ReadByOthers, Samples
 from ptxsw.validate.text import Text

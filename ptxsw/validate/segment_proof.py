@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
+from ptxsw.assumptions import PARAMETERS_ARE_GLOBAL
 from ptxsw.validate.copies import Copies
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.outcome import PARAMETERS_ARE_GLOBAL, Differ
+from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import Path
 from ptxsw.validate.path_pairs import PathPairs
 from ptxsw.validate.proof_context import ProofContext

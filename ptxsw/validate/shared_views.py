@@ -27,6 +27,7 @@ from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.analysis.instruction_kinds import Kind, clobbers, kind
 from ptxsw.analysis.pointers import Pointers, pointer_bases, pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, is_barrier
+from ptxsw.assumptions import NO_RACE
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
@@ -35,7 +36,6 @@ from ptxsw.emulator.trace import AccessView, Trace
 from ptxsw.ir import Instruction
 from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.epoch_accesses import EpochAccesses, Read, events_of
-from ptxsw.validate.outcome import NO_RACE
 from ptxsw.validate.path import Path
 from ptxsw.validate.touches import uncovered
 from ptxsw.validate.writers import PRIVATE, may_write, written_address

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ptxsw.assumptions import LOCKSTEP
 from ptxsw.emulator.node import Term, Variance, unknowns, walk
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
@@ -38,7 +39,7 @@ from ptxsw.validate.other_lane import (
     lane_number,
     neighbours,
 )
-from ptxsw.validate.outcome import LOCKSTEP, GiveUp
+from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
 
 _MAX_SIZE = 200  # nodes of a condition

@@ -11,6 +11,7 @@ import pytest
 
 from ptxsw.analysis.lane_reuse import candidates
 from ptxsw.analysis.register_variance import register_variance
+from ptxsw.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.run import emulate
@@ -20,7 +21,6 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Module, Reg
 from ptxsw.parser import parse
 from ptxsw.plan import Proof
-from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.legality import Legality
 from tests.emulator.concrete import WINDOW, Event, Thread, place_of
 from tests.emulator.programs import program

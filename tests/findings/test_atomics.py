@@ -170,10 +170,18 @@ def test_levels(instruction: str, level: str) -> None:
 
 @pytest.mark.parametrize(
     "swap",
-    ["atom.global.cas.b32 %r20, [%rd1], %r1, %r9;", "atom.shared.exch.b32 %r20, [bar], %r1;"],
+    [
+        "atom.global.cas.b32 %r20, [%rd1], %r1, %r9;",
+        "atom.global.exch.b32 %r20, [%rd1], %r1; st.global.b32 [%rd1+4], %r20;",
+    ],
 )
 def test_a_swap_cannot_be_reduced(swap: str) -> None:
     assert not found(kernel(swap))
+
+
+def test_of_values_that_are_exchanged_one_stays() -> None:
+    [finding] = found(kernel("atom.shared.exch.b32 %r20, [bar], %r1;"))
+    assert finding.advice == "One of the values stays: let one lane store it for its warp."
 
 
 def test_a_flag_that_is_polled_is_no_table() -> None:

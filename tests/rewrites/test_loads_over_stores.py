@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.programs.loads import LOADS
-from ptxsw.options import DEFAULT_ASSUME, NO_ALIAS
+from ptxsw.assumptions import DEFAULT_ASSUME, NO_ALIAS
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.options import DEFAULT_ASSUME, GLOBAL_PARAMETERS
+from ptxsw.assumptions import DEFAULT_ASSUME, PARAMETERS_ARE_GLOBAL
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
 
@@ -38,9 +38,9 @@ def test_a_parameter_points_to_global_memory_by_assumption() -> None:
     result = rewritten("memory-spaces", text)
     assert new_lines(text, result) == ["ld.global.f32 %f1, [%rd6];"]
     (entry,) = result.report.kernels[0].rewrites or ()
-    assert entry.proof.assumptions == (GLOBAL_PARAMETERS,)
+    assert entry.proof.assumptions == (PARAMETERS_ARE_GLOBAL,)
     assert dict(entry.detail) == {"space": "global"}
-    assert made(body, assume=DEFAULT_ASSUME - {GLOBAL_PARAMETERS}) == []
+    assert made(body, assume=DEFAULT_ASSUME - {PARAMETERS_ARE_GLOBAL}) == []
 
 
 def test_shared_addresses_are_converted_once_in_a_block() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxsw.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
-from ptxsw.options import DEFAULT_ASSUME
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import RunError, launch

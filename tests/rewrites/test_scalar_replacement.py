@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from ptxsw import checking
+from ptxsw.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
-from ptxsw.options import DEFAULT_ASSUME
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.rewrites.base import Attempt

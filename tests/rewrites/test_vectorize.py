@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.options import DEFAULT_ASSUME, NO_FAULT_IN_STRUCT
+from ptxsw.assumptions import DEFAULT_ASSUME, NO_FAULT_IN_STRUCT
 from ptxsw.pipeline import Options, optimize
 from tests.rewrites.pair import kernel, lines, new_lines, reasons, rewritten
 

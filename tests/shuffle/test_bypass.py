@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from ptxsw.assumptions import DEFAULT_ASSUME
 from ptxsw.checking import UNCHECKED
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
-from ptxsw.options import DEFAULT_ASSUME, FORMS, SCHEMES
+from ptxsw.options import FORMS, SCHEMES
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch

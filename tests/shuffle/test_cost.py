@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.kernelgen import operators
 from ptxsw.analysis.divergence import divergent_regions
+from ptxsw.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.cost.count import Added, Counter, issue_slots, slots
 from ptxsw.cost.ranking import CacheRequest, Figures, Scale, Wait, of_arch
 from ptxsw.emulator.run import emulate
@@ -19,7 +20,6 @@ from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.pipeline import optimize
 from ptxsw.rewrites import planning
-from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import find
 from ptxsw.shuffle.combine import groups
 from ptxsw.shuffle.legality import Legality

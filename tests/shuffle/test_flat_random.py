@@ -6,12 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
 from ptxsw.errors import Unsupported
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.simt import launch
 from ptxsw.simt.state import RunError
-from ptxsw.validate import DEFAULT, Proved, validate
+from ptxsw.validate import Proved, validate
 from tests.shuffle.flat_kernels import LAUNCHES, kernel
 from tests.shuffle.test_pairs import WAYS
 

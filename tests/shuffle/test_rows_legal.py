@@ -10,8 +10,8 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.pipeline import DEFAULT_ASSUME
 from ptxsw.plan import Proof
-from ptxsw.shuffle.assumptions import Refused
 from ptxsw.shuffle.legality import Legality
+from ptxsw.shuffle.refused import Refused
 from tests.heads import head
 
 ROW = (

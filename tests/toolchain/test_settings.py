@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.toolchain.settings import DEFAULT_ASSUME, Settings, parse_assume
+from ptxsw.assumptions import DEFAULT_ASSUME
+from ptxsw.toolchain.settings import Settings, parse_assume
 
 
 def test_defaults() -> None:

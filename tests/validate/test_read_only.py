@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
 from ptxsw.parser import parse
-from ptxsw.validate import DEFAULT, Mismatch, Proved, validate
+from ptxsw.validate import Mismatch, Proved, validate
 
 HEAD = """.version 8.0
 .target sm_80

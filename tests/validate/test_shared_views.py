@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.validate import DEFAULT, Proved
+from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
+from ptxsw.validate import Proved
 from tests.validate.test_warp import PLAIN, judged
 
 FIRST = "ld.global.f32 %f1, [%rd6];"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
 from ptxsw.errors import Unsupported
 from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
-from ptxsw.validate import DEFAULT, Outcome, Proved, validate
+from ptxsw.validate import Outcome, Proved, validate
 from tests.validate.stories import STORIES, Story, Twin
 
 TWINS = [(story, twin) for story in STORIES for twin in story.twins]

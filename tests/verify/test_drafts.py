@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernelgen import operators
+from ptxsw.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
 from ptxsw.plan import Plan
-from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import draft
 from ptxsw.shuffle.legality import Legality
 from ptxsw.validate import Proved

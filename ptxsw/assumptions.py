@@ -1,0 +1,33 @@
+"""What a user may vouch for where nothing proves it: the one list behind `--assume`, proofs, help
+and documents. It imports nothing: the wrapper reads it, too."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOCKSTEP = "lockstep-iterations"
+NO_RACE = "no-lane-race"
+PARAMETERS_ARE_GLOBAL = "parameters-are-global"
+NO_OUTSIDE_WRITER = "no-outside-writer"
+FINITE_LOOPS = "finite-loops"
+NO_ALIAS = "no-alias"
+NO_FAULT_IN_STRUCT = "no-fault-in-struct"
+NO_WRAP = "no-index-wrap"
+
+ASSUMPTIONS: Mapping[str, str] = {
+    LOCKSTEP: "lanes that one activemask reports inside a loop are in the same iteration",
+    NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
+    PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
+    NO_OUTSIDE_WRITER: "nobody but the kernel writes, while it runs, what it newly reads by .nc",
+    FINITE_LOOPS: "a loop whose stores are put off until it ends does end",
+    NO_ALIAS: "memory reached through two parameters never overlaps",
+    NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
+    NO_WRAP: "signed sums and products of an address do not overflow",
+}
+"""By name: what each says of the program. Those of `DEFAULT_ASSUME` come first."""
+
+DEFAULT_ASSUME = frozenset({
+    LOCKSTEP, NO_RACE, PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, FINITE_LOOPS,
+})  # fmt: skip
