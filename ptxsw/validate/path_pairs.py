@@ -16,6 +16,8 @@ from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.prover import Ask
 from ptxsw.validate.second_paths import SecondPaths
 
+_OPAQUE = frozenset({"float", "apply", "mul"})
+
 
 class PathPairs:
     """Compares paths, and has the proof go on from where they end. `whole`: does all count that a
@@ -146,7 +148,8 @@ class PathPairs:
 
     def _opposed(self, cut: Cut, old: Path, new: Path) -> bool:
         """Have the two texts decided the same, one this way and one that way? Of floating-point
-        numbers, and of what memory holds at an address, the solver knows nothing."""
+        numbers, and of what memory holds at an address, the solver knows nothing, and products of
+        unknown values it gives up."""
         both = together(old.conditions, new.conditions)
         for condition in new.conditions:
             never = self._terms.not_(condition)
@@ -171,5 +174,5 @@ class PathPairs:
 
 
 def _is_opaque(condition: Term) -> bool:
-    """Is it about values of which the solver knows nothing?"""
-    return any(node.kind in ("float", "apply") for node in walk(condition))
+    """Is it about values of which the solver can tell nothing?"""
+    return any(node.kind in _OPAQUE for node in walk(condition))

@@ -2,7 +2,8 @@
 
 An address is known to be in a space if the first kernel has converted it to that space or has
 accessed it there, if it is built on a variable or a parameter that is declared to point there, or
-if it was made by adding a window. The second text is no witness: it may be wrong.
+if it was made by adding a window, in this segment or, as data flow tells, in all that lead to it.
+The second text is no witness: it may be wrong.
 """
 
 from __future__ import annotations
@@ -14,8 +15,19 @@ from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.pointer_spaces import Points
 from ptxsw.validate.chain import Bytes
+from ptxsw.validate.evaluate import BY_ZERO
 
+_WINDOWS = {Points.SHARED: "shared", Points.LOCAL: "local", Points.CONST: "const"}
 _Items = tuple[tuple[Term, int], ...]
+
+
+class _Numbers(set[Term]):
+    """Terms that are no pointers: those noted, and, as all quotients and remainders, what a
+    division by zero gives."""
+
+    def __contains__(self, term: object) -> bool:
+        by_zero = isinstance(term, Term) and term.kind == "apply" and term.value[0][0] == BY_ZERO
+        return by_zero or super().__contains__(term)
 
 
 class Windows:
@@ -35,8 +47,9 @@ class Windows:
         self._windows = windows
         self._parameters = set(parameters)
         self._lenient = bool(parameters)
-        self._numbers: set[Term] = set()
+        self._numbers = _Numbers()
         self._shown: dict[_Items, str] = {}
+        self._inside: dict[Term, str] = {}  # generic pointers into a window
         self.assumed = self.met_generic = False
 
     def shows(self, address: Term, space: str) -> None:
@@ -50,6 +63,8 @@ class Windows:
         """Note where a register of unknown value points, by the data flow of the first kernel."""
         if to is Points.GLOBAL:
             self._shown.setdefault(((unknown, 1),), "global")
+        elif to in _WINDOWS:
+            self._inside[unknown] = _WINDOWS[to]
         elif to is Points.PARAMETER and self._lenient:
             self._parameters.add(unknown)
         elif to is Points.NUMBER:
@@ -65,6 +80,8 @@ class Windows:
         bases = [t for t, coefficient in items if coefficient == 1]
         windows = [t for t in bases if t in self._windows]
         pointers = [t for t in bases if t not in self._windows and self._may_point(t)]
+        if not windows and len(pointers) == 1 and pointers[0] in self._inside:
+            return self._in_window(self._inside[pointers[0]], address, size)
         told = {self._space(t) for t in pointers}
         if len(windows) == 1 and told <= {self._windows[windows[0]]}:
             return Bytes(self._windows[windows[0]], self._terms.sub(address, windows[0]), size)
@@ -75,6 +92,13 @@ class Windows:
             return Bytes("global", address, size)
         self.met_generic = True
         return Bytes("generic", address, size)
+
+    def _in_window(self, space: str, address: Term, size: int) -> Bytes:
+        """The bytes of a generic address that lies in a window."""
+        (window,) = (
+            term for term, of in self._windows.items() if (of, term.width) == (space, address.width)
+        )
+        return Bytes(space, self._terms.sub(address, window), size)
 
     def _from_parameters(self, items: _Items, pointers: list[Term]) -> bool:
         """Are parameters all in a sum that may be a pointer? Which of several it is, and which

@@ -14,8 +14,9 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
 from ptxsw.rewrites.narrowing import OPERATIONS
 from ptxsw.simt import launch
+from ptxsw.validate import Proved, validate
 from tests.real import FIXTURES, text_of
-from tests.rewrites.pair import kernel, new_lines, rewritten
+from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
 LOADED = "ld.global.u32 %r3, [%rd4];\nld.global.u32 %r4, [%rd4+4];\n"
 ZERO_EXTENDED = f"{LOADED}cvt.u64.u32 %rd6, %r3;\ncvt.u64.u32 %rd7, %r4;\n"
@@ -167,3 +168,28 @@ def shown(trace: Trace) -> object:
         ]
         for at, several in trace.operands.items()
     }
+
+
+SPLIT = (Path(__file__).parent / "programs" / "split.ptx").read_text()
+
+
+def test_a_product_that_decides_a_branch() -> None:
+    """nvcc asks whether a division is short: of a product, in a way that the solver gives up."""
+    result = rewritten("narrowing", SPLIT)
+    assert len(result.report.kernels[0].rewrites or ()) == 2, reasons(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("%sw_low1, %sw_low2", "%sw_low2, %sw_low2"),
+        ("%sw_low3, %sw_low4", "%sw_low3, %sw_low1"),
+        ("wide.u32 %rd102", "wide.s32 %rd102"),
+    ],
+)
+def test_another_product_decides_another_way(right: str, wrong: str) -> None:
+    made = rewritten("narrowing", SPLIT).text
+    assert right in made
+    old, new = parse(SPLIT), parse(made.replace(right, wrong))
+    assert not isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
