@@ -19,14 +19,14 @@ from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.batches import alone
 from ptxsw.change import Change, Refusal
 from ptxsw.checked_texts import CheckedTexts
-from ptxsw.emulator.budget import PLANNING, Budget
+from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.solver import Solver
 from ptxsw.failures import stage
 from ptxsw.kernel_progress import Progress
 from ptxsw.other_targets import traced
 from ptxsw.profitability import SHUFFLES, Profitability
 from ptxsw.rewrites import REGISTERS, every, named
-from ptxsw.rewrites.base import Attempt, Kernel
+from ptxsw.rewrites.base import Attempt, Deferred, Kernel
 from ptxsw.rewrites.jointly_planned import TOGETHER, RefusedSource, leads
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class Passes:
                 rewrites=best.rewrites, register_limit=best.register_limit,
             )  # fmt: skip
             each = yield from Passes(chosen, self._arch, self._block).steps(excerpt)
+            each.untold = {}  # nobody has named them
         else:
             left = (one for one in self._rewrites if one.name not in best.measured)
             each = yield from self._run(excerpt, tuple(left))
@@ -137,6 +138,7 @@ class Passes:
                 behind = [one.name for one in rewrites].index(wrong)
                 wrong = yield from self._send_through(rewrites[behind:], each, wrong)
             assert all(state.checked for state in each.states)
+            each.untold = dict(self._untold(each))
             if each.decision is None and each.no_room:
                 from ptxsw.cost.decide import PTXAS, Decision
 
@@ -155,9 +157,9 @@ class Passes:
             wrong = None
             if auto and one.name == REGISTERS:  # for the text that is kept
                 wrong = yield from profitability.weigh(each)
-            left_out = one.name == given_up or (yield from profitability.leaves_out(one, each))
-            with stage(one.name):
-                attempt = None if wrong or left_out else self._find(one, each)
+            attempt = None
+            if wrong is None and one.name != given_up:
+                attempt = yield from self._looked(one, each)
             if attempt is not None:
                 each.attempts.append(attempt)
             if attempt is not None and attempt.changes:
@@ -180,16 +182,36 @@ class Passes:
 
     # ------------------------------------------------------------ finding
 
-    def _find(self, one: Rewrite, each: Progress) -> Attempt | None:
-        """What a rewrite has to say of a kernel."""
-        span = each.function.span
-        if not one.requires.may_apply(each.module.source.text[span.start : span.end]):
+    def _looked(
+        self, one: Rewrite, each: Progress
+    ) -> Generator[Question, Answered, Attempt | None]:
+        """What a rewrite has to say of a kernel, unless it is passed over."""
+        reason = yield from self._passed_over(one, each)
+        if reason is not None:
+            each.passed_over[one.name] = reason
             return None
+        with stage(one.name):
+            return self._find(one, each)
+
+    def _passed_over(
+        self, one: Rewrite, each: Progress
+    ) -> Generator[Question, Answered, str | None]:
+        """Why a rewrite does not look at a kernel."""
+        if (yield from self._profitability.leaves_out(one, each)):
+            return each.no_room
+        if not one.requires.may_apply(each.module.source.slice(each.function.span)):
+            return one.requires.no_words
         if one.requires.loops and not each.original.cfg.loops and self._options.rewrites is None:
-            return None  # who asks for it by name is told why
-        joined = one.name in TOGETHER
-        if not joined and (each.original.statistics.timed_out or each.budget.spent(PLANNING)):
+            return "it has no loop"  # who asks for it by name is told more
+        if one.name in TOGETHER:
             return None
+        if each.original.statistics.timed_out:
+            return f"the symbolic run took more than {self._options.budget_s:g} s"
+        return OUT_OF_TIME if each.budget.spent(PLANNING) else None
+
+    def _find(self, one: Rewrite, each: Progress) -> Attempt:
+        """What a rewrite has to say of a kernel."""
+        joined = one.name in TOGETHER
         kernel = self._kernel(each, one.follows)
         missing = one.requires.missing(each.module)
         outcomes: list[Outcome] = []
@@ -213,6 +235,23 @@ class Passes:
             refusals,
             next((item for item in outcomes if not isinstance(item, Change | Refusal)), None),
         )
+
+    def _untold(self, each: Progress) -> Iterator[tuple[str, str]]:
+        """Why rewrites changed nothing that were named, and say nothing of any instruction."""
+        names = self._options.rewrites
+        if names is None or tuple(names) == ("all",):
+            return
+        told = {change.rewrite for attempt in each.attempts for change in attempt.changes}
+        told |= {refusal.rewrite for attempt in each.attempts for refusal in attempt.refusals}
+        kernels = {attempt.rewrite: attempt.kernel for attempt in each.attempts}
+        for one in self._rewrites:
+            if one.name in told:
+                continue
+            if one.name in each.passed_over:
+                yield one.name, each.passed_over[one.name]
+            elif one.name in kernels:
+                missing = one.requires.missing(each.module)
+                yield one.name, missing or _nothing(one, kernels[one.name])
 
     def _traced(self, module: Module, function: Function, budget_s: float, solver: Solver) -> Trace:
         """A kernel run symbolically. What rewrites follow is noted where it costs nothing."""
@@ -282,6 +321,11 @@ def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
         behind = any(not o.needs_ptxas and o.name != REGISTERS for o in rewrites[number + 1 :])
         base = one if one.needs_ptxas and behind else base
     return base
+
+
+def _nothing(one: Rewrite, kernel: Kernel) -> str:
+    """What a rewrite looked for; one of a plugin does not say it."""
+    return one.nothing(kernel) if isinstance(one, Deferred) else "it found nothing to change"
 
 
 def answers(questions: Sequence[Question]) -> Sequence[Answered]:

@@ -29,7 +29,7 @@ from ptxsw.ir import Instruction, Int, Reg
 _WARPS = 4  # looked at in each block
 _FEW = 300  # accesses; of kernels with more one warp is looked at
 _ITERATIONS = 10  # of a loop
-_TRIALS = 3
+_FACTORS = (1, 2, 32)  # of values for what only the run knows: some are whole rows of banks
 _LARGEST = 2000  # nodes of a term that is evaluated
 _STEPS = frozenset({"shl", "shr"})
 _COPIES = frozenset({"mov", "cvt"})
@@ -212,8 +212,8 @@ class _Scene:
             requests = dict.fromkeys(self._columns.requests(address, taking))
             return _Spread([tuple(requests)], within=True)
         trials = []
-        for trial in range(_TRIALS):
-            chosen = {t: Random(f"{trial} {n}").randint(1, 64) for n, t in enumerate(free)}
+        for factor in _FACTORS:
+            chosen = {t: factor * Random(str(n)).randint(1, 64) for n, t in enumerate(free)}
             columns = WarpColumns(self._lanes, self._value, chosen)
             trials.append(tuple(columns.requests(address, taking)))
         return _Spread(trials, within=False)

@@ -41,7 +41,10 @@ def kernel_report(progress: Progress) -> model.Kernel:
         round(sum(deltas) / len(deltas), 4) if deltas else None,
         executed,
         rewrites=tuple(one for attempt in progress.attempts for one in _rewrites(attempt)),
-        refusals=tuple(one for attempt in progress.attempts for one in _refusals(attempt)),
+        refusals=(
+            *(one for attempt in progress.attempts for one in _refusals(attempt)),
+            *_untold(progress),
+        ),
         choice=next((one for attempt in progress.attempts for one in _choice(attempt)), None),
         loops=tuple(sorted(
             (one for each in progress.attempts for one in _loops(each)), key=lambda loop: loop.line
@@ -91,6 +94,14 @@ def _refusals(attempt: Attempt) -> Iterator[model.Refusal]:
     for refusal in attempt.refusals:
         if refusal.rewrite != "uniform-loops":
             yield _refusal(attempt, refusal)
+
+
+def _untold(progress: Progress) -> Iterator[model.Refusal]:
+    """Rewrites that were named and found nothing, with the line where the kernel begins."""
+    module, function = progress.excerpt.module, progress.excerpt.function
+    line = module.source.line(function.span.start)
+    for name, reason in progress.untold.items():
+        yield model.Refusal(line, None, None, reason, name)
 
 
 def _refusal(attempt: Attempt, refusal: Refusal) -> model.Refusal:

@@ -57,6 +57,7 @@ _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
 # A padded tile, such as `tile[32][33]`, may still have 2-way conflicts if the block has another
 # shape than the one it was padded for. That is not worth a line in the report.
 _MILD = 2
+_NOT_KNOWN = "its bank conflicts depend on what only the run knows"
 _Names = Set[tuple[str, int]]  # of arrays, with their scopes
 
 
@@ -74,6 +75,8 @@ class BankConflicts:
         scene = scene_of(kernel)
         conflicts = [(t, factor) for t in scene.before if (factor := ways(t)) > 1]
         if not conflicts:
+            unknown = (t for t in scene.before if not t.requests) if kernel.explains else ()
+            yield from (Refusal(self.name, t.access.index, _NOT_KNOWN) for t in unknown)
             return
         hottest = max((t for t, _ in conflicts), key=lambda t: t.weight * t.wavefronts(scene.stays))
         most = max(t.weight for t, _ in conflicts)
@@ -85,9 +88,18 @@ class BankConflicts:
                 yield _change(hottest.access.index, choice)
                 return
             reason = choice
-            if reason == NONE_HELPS and all(factor <= _MILD for _, factor in conflicts):
+            mild = reason == NONE_HELPS and all(factor <= _MILD for _, factor in conflicts)
+            if mild and not kernel.explains:
                 return
         yield Refusal(self.name, hottest.access.index, reason)
+
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        shapes = block_shapes(kernel.trace, kernel.block_shape)
+        blocks = " or ".join(
+            "x".join(map(str, shape[:2] if shape[2] == 1 else shape)) for shape in shapes
+        )
+        return f"no access to shared memory has a bank conflict in blocks of {blocks}"
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""

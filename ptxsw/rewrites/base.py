@@ -56,6 +56,11 @@ class Requires(Struct, frozen=True):
         """Does the text of a kernel hold one of the words?"""
         return not self.words or any(word in text for word in self.words)
 
+    @property
+    def no_words(self) -> str:
+        """Why it does not apply to a text without the words."""
+        return f"the kernel holds none of the words {', '.join(self.words)}"
+
 
 class Kernel(Struct, frozen=True):
     """One kernel, as handed down to each rewrite. `arch` is the target for which gains are
@@ -138,6 +143,15 @@ class Search(Protocol):
         ...
 
 
+class OwnSearch(Search, Protocol):
+    """The same of a rewrite of our own."""
+
+    def nothing(self, kernel: Kernel) -> str:
+        """What it looked for in a kernel for which `find` yields nothing: who asks for a rewrite by
+        name is told."""
+        ...
+
+
 class Rewrite(Search, Protocol):
     """One way to change kernels. It keeps nothing from one kernel to the next. Its name is the word
     of the command line, the report and the tune store."""
@@ -167,7 +181,7 @@ class Deferred(Struct, frozen=True):
     follows: frozenset[str] = frozenset()
 
     @property
-    def search(self) -> Search:
+    def search(self) -> OwnSearch:
         """What its file holds: of "bank-conflicts" the class `BankConflicts`."""
         return _search(self.name)
 
@@ -178,12 +192,15 @@ class Deferred(Struct, frozen=True):
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         return self.search.find(kernel)
 
+    def nothing(self, kernel: Kernel) -> str:
+        return self.search.nothing(kernel)
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         return self.search.lower(kernel, changes)
 
 
 @cache
-def _search(name: str) -> Search:
+def _search(name: str) -> OwnSearch:
     module = import_module(f"ptxsw.rewrites.{name.replace('-', '_')}")
-    search: Search = getattr(module, name.title().replace("-", ""))()
+    search: OwnSearch = getattr(module, name.title().replace("-", ""))()
     return search

@@ -38,7 +38,8 @@ def find(kernel: Kernel) -> Iterator[Outcome]:
     """The changes of all of these rewrites that are considered."""
     if kernel.trace.statistics.timed_out:
         reason = f"the symbolic run took more than {kernel.options.budget_s:g} s"
-        yield from (Refusal(SHUFFLE, load.index, reason) for load in global_loads(kernel.trace))
+        name = _of_loads(kernel)
+        yield from (Refusal(name, load.index, reason) for load in global_loads(kernel.trace))
         return
     judge = Legality(
         kernel.trace,
@@ -50,17 +51,23 @@ def find(kernel: Kernel) -> Iterator[Outcome]:
     decision = _decide(kernel, judge)
     plan = as_written(decision.plan)
     yield from changes(plan, judge if kernel.options.smt2 else None)
-    yield from map(refusal, decision.kept)
+    yield from (refusal(kernel, kept) for kept in decision.kept)
     for loop in decision.loops:
         yield Refusal(UNIFORM_LOOPS, loop.header, loop.reason)
     yield decision.choice
 
 
-def refusal(kept: RefusedLoad) -> Refusal:
+def _of_loads(kernel: Kernel) -> str:
+    """The rewrite that says why loads stay as they are."""
+    copies_alone = SHUFFLE not in kernel.considered and LOAD_ELIMINATION in kernel.considered
+    return LOAD_ELIMINATION if copies_alone else SHUFFLE
+
+
+def refusal(kernel: Kernel, kept: RefusedLoad) -> Refusal:
     """A load that stays as it is."""
     candidate = kept.candidate
     source = RefusedSource(candidate.source.index, candidate.delta) if candidate else None
-    return Refusal(SHUFFLE, kept.dest.index, kept.reason, source)
+    return Refusal(_of_loads(kernel), kept.dest.index, kept.reason, source)
 
 
 def _decide(kernel: Kernel, judge: Legality) -> PlanDecision:

@@ -60,6 +60,10 @@ class LoadElimination:
         yield from (one for one in kept if one.at not in copied)
         yield from (one for one in planned if isinstance(one, Choice) or one.at not in told)
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "no load reads bytes that this thread has loaded or stored before"
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         kept = [c.detail for c in changes if isinstance(c.detail, KeptValue)]

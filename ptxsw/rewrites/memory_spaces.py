@@ -36,6 +36,7 @@ _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 # and `ld.shared` wants the offset. A global address is the same number either way.
 _WINDOWS = frozenset({"shared", "local"})
 _UNORDERED = isa.Effect.FENCE | isa.Effect.ASYNC
+_NOT_KNOWN = "its address is not known to lie in one state space"
 _KEPT = frozenset({"volatile", "mmio"})  # accesses that have to be made as they are written
 
 
@@ -48,11 +49,13 @@ class MemorySpaces:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
         to be converted, only where an access to another space may gain from it."""
-        named = [
-            (access, *space_and_proof)
-            for access in _generic(kernel)
-            if (space_and_proof := _space(kernel, access))
-        ]
+        named: list[tuple[Access, str, Proof]] = []
+        for access in _generic(kernel):
+            space_and_proof = _space(kernel, access)
+            if space_and_proof is not None:
+                named.append((access, *space_and_proof))
+            elif kernel.explains:
+                yield Refusal(self.name, access.index, _NOT_KNOWN)
         gain = any(space not in _WINDOWS for _, space, _ in named) or _others(kernel)
         converted: dict[tuple[int, Reg], int] = {}
         for access, space, proof in named:
@@ -74,6 +77,10 @@ class MemorySpaces:
                 self.name, access.index, frozenset({access.index}), proof,
                 KnownSpace(access.index, space, at), worth=worth,
             )  # fmt: skip
+
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "all accesses name their state space, or have to be made as they are written"
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ptxsw.change import Change, Worth
+from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_narrowing import NarrowOperation, RemainderOfQuotient, lower
 from ptxsw.codegen.splice import Edit
@@ -39,6 +39,7 @@ from ptxsw.rewrites.base import Kernel, Outcome
 _DIVISIONS = frozenset({"div.u64", "div.s64", "rem.u64", "rem.s64"})
 OPERATIONS = _DIVISIONS | {"mul.lo.u64", "mul.lo.s64"}
 _HALF = 1 << 32
+_TOO_WIDE = "its operands are not known to fit 32 bits"
 
 # What ptxas 13.0 makes of each, counted on sm_80: a 64-bit division with its call takes some 110
 # instructions more than one of 32 bits, a product of 64 bits 3 more than a wide one of 32.
@@ -56,19 +57,30 @@ class Narrowing:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Operations whose operands are proved to fit, and remainders beside their quotients."""
         narrow: set[int] = set()
+        wide: set[int] = set()
         for index, read in sorted(kernel.trace.operands.items()):
             instruction = kernel.trace.cfg.instructions[index]
-            others = instruction.name not in OPERATIONS
-            detail = None if others else _fitting(kernel, index, read)
-            if detail is not None:
+            if instruction.name not in OPERATIONS:
+                continue
+            detail = _fitting(kernel, index, read)
+            if detail is None:
+                wide.add(index)
+            else:
                 narrow.add(index)
                 worth = _PRODUCT if instruction.opcode == "mul" else _DIVISION
                 yield Change(self.name, index, frozenset({index}), Proof(), detail, worth=worth)
         for remainder, quotient in _pairs(kernel, narrow):
+            wide -= {remainder, quotient}
             yield Change(
                 self.name, remainder, frozenset({remainder, quotient}), Proof(),
                 RemainderOfQuotient(remainder, quotient), worth=_REMAINDER,
             )  # fmt: skip
+        if kernel.explains:
+            yield from (Refusal(self.name, index, _TOO_WIDE) for index in sorted(wide))
+
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "no division, remainder or product of 64 bits is executed"
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""

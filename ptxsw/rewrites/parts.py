@@ -184,5 +184,5 @@ def _with_rows(attempt: Attempt, rows: Sequence[Row], reasons: Mapping[Row, str]
     obligations = {change.at: change.obligations for change in attempt.changes}
     new = joint.changes(left.plan, None)
     changes = tuple(replace(c, obligations=obligations[c.at]) for c in new)
-    refusals = (*attempt.refusals, *map(joint.refusal, refused))
+    refusals = (*attempt.refusals, *(joint.refusal(kernel, one) for one in refused))
     return replace(attempt, changes=changes, refusals=refusals)

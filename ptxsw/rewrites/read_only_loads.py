@@ -66,6 +66,10 @@ class ReadOnlyLoads:
             return
         yield from _Finder(kernel, loads).find()
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "it has no plain load of global memory: they name a cache, or are read-only already"
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)

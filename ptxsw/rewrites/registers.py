@@ -79,6 +79,10 @@ class Registers:
             return
         yield Change(self.name, 0, frozenset(), Proof(), RegisterLimit(best, tuple(outcomes)))
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "it has no instructions"
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the change."""
         (change,) = changes

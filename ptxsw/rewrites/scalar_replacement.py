@@ -105,6 +105,10 @@ class ScalarReplacement:
                 claims=told.get(detail, ()),
             )  # fmt: skip
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "no innermost loop loads or stores the same bytes in two iterations"
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = self._builder(kernel)

@@ -29,6 +29,10 @@ class Shuffle:
         """Changes, refusals, and the choice between schemes and forms."""
         return joint.find(kernel) if leads(self.name, kernel) else iter(())
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "no load reads bytes that another lane of the warp has just loaded"
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         return joint.lower(kernel, changes)

@@ -118,6 +118,10 @@ class StrengthReduction:
             elif told or isinstance(outcome, Change):
                 yield outcome
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return _NO_SAVING
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)

@@ -33,6 +33,10 @@ class UniformLoops:
         """Changes, refusals, and the choice between schemes and forms."""
         return joint.find(kernel) if leads(self.name, kernel) else iter(())
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "it has no loop that lanes may leave in different iterations"
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         return joint.lower(kernel, changes)

@@ -92,6 +92,10 @@ class Vectorize:
         for number, group in enumerate(groups):
             yield from search.cover(number, group)
 
+    def nothing(self, kernel: Kernel) -> str:
+        """See `OwnSearch`."""
+        return "no accesses of a thread to adjacent addresses make up an aligned vector"
+
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
@@ -232,16 +236,14 @@ class _Search:
         order = sorted(m.index for m in present)
         at = order[0] if first.access.kind == "load" else order[-1]
         tests, divergent = self._tests(first, start, size)
-        if tests is None:
-            return None
-        ins = first.access.instruction
         address = first.access.variants[0].address
         raised = alignable(self.kernel, address, size) if divergent else None
         divergent = divergent and raised is None
-        if not tests and not divergent and raised is None and isa.space(ins) == "shared":
-            return None  # ptxas joins shared accesses that it knows to be aligned
-        if divergent and (ins.guard is not None or first.access.kind == "store"):
-            return None
+        if raised is None:
+            left = self._left_alone(first, size, tests, divergent)
+            if left is not None:  # most accesses are, so only who asks is told
+                return Refusal("vectorize", at, left) if self.kernel.explains else None
+        assert tests is not None
         loop = self._loop_around(at) if tests else None
         reason = self._obstacle(present, at)
         if reason is None and tests and loop is None:
@@ -267,6 +269,19 @@ class _Search:
         assumptions = (NO_FAULT_IN_STRUCT,) if None in members else ()
         proof = Proof(tests=told, assumptions=assumptions)
         return Change("vectorize", at, frozenset(order), proof, detail, worth=worth)
+
+    def _left_alone(
+        self, first: AdjacentAccess, size: int, tests: tuple[Test, ...] | None, divergent: bool
+    ) -> str | None:
+        """Why alignment decides against a vector."""
+        if tests is None:
+            return f"its address may be no multiple of {size}, and no test of parameters would tell"
+        ins = first.access.instruction
+        if not tests and not divergent and isa.space(ins) == "shared":
+            return "ptxas itself joins accesses to shared memory that it knows to be aligned"
+        if divergent and (ins.guard is not None or first.access.kind == "store"):
+            return f"each thread would have to ask whether its address is a multiple of {size}"
+        return None
 
     def _tests(
         self, first: AdjacentAccess, start: int, size: int

@@ -31,7 +31,7 @@ from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options
 from ptxsw.rewrites import added_instructions, bank_choice
 from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
-from ptxsw.rewrites.bank_choice import Left, conflicts_left
+from ptxsw.rewrites.bank_choice import NONE_HELPS, Left, conflicts_left
 from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.toolchain.ptxas import NoPtxas
 from tests.heads import head
@@ -90,7 +90,8 @@ def test_nothing_becomes_dearer(name: str) -> None:
 def test_what_is_padded_stays(name: str) -> None:
     run = of_program(name)
     assert not chosen(run)
-    assert not any(made.refusals for made in run.attempts)
+    reasons = {one.reason for made in run.attempts for one in made.refusals}
+    assert reasons <= {NONE_HELPS, "its bank conflicts depend on what only the run knows"}
 
 
 AUTO = {

@@ -12,6 +12,7 @@ from ptxsw.parser import parse
 from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.report.text import optimization_text
+from ptxsw.rewrites.bank_choice import NONE_HELPS
 from ptxsw.simt import Race, RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head
@@ -364,11 +365,12 @@ def test_the_report_has_wavefronts_and_banks() -> None:
 
 
 def test_padded_rows_keep_their_text() -> None:
-    for block in ("", "\n.reqntid 32, 32, 1"):
+    none = "no access to shared memory has a bank conflict in blocks of 32x32"
+    for block, why in (("", NONE_HELPS), ("\n.reqntid 32, 32, 1", none)):
         text = transpose(32, 4, pad=1).replace("\n{", f"{block}\n{{", 1)
         result = made(text)
         assert result.text == text
-        assert reasons(result) == []
+        assert reasons(result) == [why]
 
 
 def test_lanes_that_meet_at_one_atomic_are_no_conflict() -> None:
@@ -379,7 +381,7 @@ def test_lanes_that_meet_at_one_atomic_are_no_conflict() -> None:
     """)
     result = made(text)
     assert result.text == text
-    assert reasons(result) == []
+    assert reasons(result) == ["no access to shared memory has a bank conflict in blocks of 256x1"]
 
 
 def test_auto_leaves_what_instructions_would_outweigh() -> None:
@@ -557,7 +559,8 @@ def test_an_array_of_the_module_that_others_use(declared: str, reason: str) -> N
     text = OF_THE_MODULE.replace(".visible", f"{declared}.visible")
     result = made(text)
     assert result.text == text
-    assert reasons(result) == [reason]
+    (kernel,) = (each for each in result.report.kernels if each.name == "k")
+    assert [refusal.reason for refusal in kernel.refusals or ()] == [reason]
 
 
 def test_an_array_of_the_module() -> None:
