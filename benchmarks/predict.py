@@ -40,6 +40,7 @@ from msgspec import Struct, field
 
 from benchmarks.kernelgen.cases import operator_path
 from benchmarks.kernelgen.operators import OPERATORS, Operator
+from benchmarks.ranks import rank_correlation
 from ptxsw.cost import sass
 from ptxsw.cost.estimate import Estimate, estimate
 from ptxsw.cost.gpu import find
@@ -282,14 +283,6 @@ def ratios(rows: Sequence[Row]) -> Iterator[tuple[Row, float, float]]:
         if original is not None and row is not original:
             predicted = row.predicted.expected / original.predicted.expected
             yield row, row.measured / original.measured, predicted
-
-
-def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
-    """Spearman's coefficient; no two of either are equal."""
-    first = sorted(a for a, _ in pairs)
-    second = sorted(b for _, b in pairs)
-    squares = sum((first.index(a) - second.index(b)) ** 2 for a, b in pairs)
-    return 1 - 6 * squares / (len(pairs) * (len(pairs) ** 2 - 1))
 
 
 def _share(answers: Iterable[bool]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from statistics import median
+from statistics import median, quantiles
 from types import TracebackType
 
 import numpy as np
@@ -22,13 +22,15 @@ ORIGINAL = "original"
 
 
 class Variant(Struct, frozen=True):
-    """A text with the kernel in it. The scheme "original" is the text as it was. A `bound` is made
-    to see how fast a kernel could be: its results are wrong on purpose, and not compared."""
+    """A text with the kernel in it, and machine code if it was made of it beforehand. The scheme
+    "original" is the text as it was. A `bound` is made to see how fast a kernel could be: its
+    results are wrong on purpose, and not compared."""
 
     scheme: str
     form: str
     text: str
     bound: bool = False
+    cubin: bytes | None = None
 
     @property
     def name(self) -> str:
@@ -36,11 +38,14 @@ class Variant(Struct, frozen=True):
 
 
 class Effort(Struct, frozen=True):
-    """How much is measured. A sample is `least` seconds long or one launch, whichever is more."""
+    """How much is measured. A sample is `least` seconds long or one launch, whichever is more;
+    where it is `fresh`, it is one launch on the first contents of the buffers, of which nothing is
+    in the second-level cache."""
 
     warm_up: int = 3
     samples: int = 15  # of each of the two series
     least: float = 1e-3
+    fresh: bool = False
 
 
 _USUAL = Effort()
@@ -49,10 +54,10 @@ _USUAL = Effort()
 class Measured(Struct, frozen=True):
     """A variant on one problem.
 
-    `seconds` is the median of a launch over both series, `noise` how far the medians of the two
-    are apart, as a share of the smaller. `wrong` says what differs from the original's results,
-    or why the variant could not be run; nothing is timed then. `speedup` is the original's time
-    over this one's.
+    `seconds` is the median of a launch over both series, `quartiles` are those of all samples,
+    `noise` is how far the medians of the two are apart, as a share of the smaller. `wrong` says
+    what differs from the original's results, or why the variant could not be run; nothing is timed
+    then. `speedup` is the original's time over this one's.
     """
 
     kernel: str
@@ -67,6 +72,7 @@ class Measured(Struct, frozen=True):
     local: int = 0  # bytes per thread
     wrong: str | None = None
     bound: bool = False
+    quartiles: tuple[float, float] | None = None
 
     @property
     def name(self) -> str:
@@ -124,7 +130,7 @@ def measure(
     assert original.scheme == ORIGINAL
     arch = arch or driver.device.arch
     with Stage(driver, function, problem) as stage, Scratch(driver) as scratch:
-        kernels = {original: driver.load(original.text, function.name, arch)}
+        kernels = {original: driver.load(original.text, function.name, arch, original.cubin)}
         _fits(kernels[original], problem)
         expected = stage.results(kernels[original])
         steady = _same(expected, stage.results(kernels[original]))
@@ -132,7 +138,7 @@ def measure(
         for variant in others:
             step(variant.name)
             try:
-                kernels[variant] = driver.load(variant.text, function.name, arch)
+                kernels[variant] = driver.load(variant.text, function.name, arch, variant.cubin)
                 _fits(kernels[variant], problem)
             except Unfit as error:
                 wrong[variant] = str(error)
@@ -189,7 +195,7 @@ def _series(
     effort: Effort,
 ) -> dict[Variant, tuple[list[float], list[float]]]:
     """Seconds of a launch: two series of samples for each kernel, the kernels taking turns."""
-    cold = scratch.needed_for(problem)
+    cold = effort.fresh or scratch.needed_for(problem)
     series: dict[Variant, tuple[list[float], list[float]]] = {v: ([], []) for v in kernels}
     for turn in (0, 1):
         for variant, kernel in kernels.items():
@@ -208,6 +214,8 @@ def _series(
                     once()
 
             for _ in range(effort.samples):
+                if effort.fresh:
+                    stage.reset()
                 if cold:
                     scratch.evict()
                 series[variant][turn].append(driver.seconds(work) / times)
@@ -224,13 +232,21 @@ def _measured(
     kernel: LoadedKernel | None,
 ) -> Measured:
     registers, local = (kernel.registers, kernel.local) if kernel else (0, 0)
-    seconds = noise = speedup = None
+    seconds = noise = speedup = quartiles = None
     if series is not None:
         one, other = median(series[0]), median(series[1])
         seconds = median([*series[0], *series[1]])
+        quartiles = _quartiles([*series[0], *series[1]])
         noise = abs(one - other) / max(min(one, other), 1e-12)
         speedup = base / max(seconds, 1e-12)
     return Measured(
         name, variant.scheme, variant.form, problem.grid, problem.block, seconds, noise, speedup,
-        registers, local, wrong, variant.bound,
+        registers, local, wrong, variant.bound, quartiles,
     )  # fmt: skip
+
+
+def _quartiles(samples: Sequence[float]) -> tuple[float, float]:
+    if len(samples) == 1:
+        return samples[0], samples[0]
+    low, _, high = quantiles(samples, n=4, method="inclusive")
+    return low, high

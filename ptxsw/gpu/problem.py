@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -18,10 +18,13 @@ from ptxsw.verify.launches import Fields, Launch
 
 
 class DeviceArray(Struct, frozen=True):
-    """An array on the device; the kernel is given the address of byte `before`."""
+    """An array on the device; the kernel is given the address of byte `before`. One array given
+    several times is one buffer. `pointers` are the addresses that lie in it: at which byte, of
+    which buffer of the launch, by number, and of which byte of that."""
 
     array: Array
     before: int = 0
+    pointers: tuple[tuple[int, int, int], ...] = ()
 
 
 class Structure(Struct, frozen=True):
@@ -30,20 +33,31 @@ class Structure(Struct, frozen=True):
     fields: tuple[tuple[int, str, int | float | DeviceArray], ...]
 
 
+_ADDRESS = 8  # bytes
 Value: TypeAlias = int | float | DeviceArray | Structure
 
 
 class PreparedLaunch(Struct, frozen=True):
-    """One launch. `values` are the kernel's arguments in order, `shared` is dynamic, in bytes."""
+    """One launch. `values` are the kernel's arguments in order, `shared` is dynamic, in bytes,
+    `behind` are buffers that pointers alone reach."""
 
     grid: Shape
     block: Shape
     values: tuple[Value, ...]
     shared: int = 0
+    behind: tuple[DeviceArray, ...] = ()
+
+    @property
+    def buffers(self) -> list[DeviceArray]:
+        """Each buffer once, in order: those among the arguments, then those behind pointers."""
+        unique: dict[int, DeviceArray] = {}
+        for each in (*buffers(self.values), *self.behind):
+            unique.setdefault(id(each.array), each)
+        return list(unique.values())
 
     @property
     def bytes(self) -> int:
-        return sum(int(b.array.nbytes) for b in buffers(self.values))
+        return sum(int(b.array.nbytes) for b in self.buffers)
 
 
 def buffers(values: Sequence[Value]) -> list[DeviceArray]:
@@ -66,7 +80,8 @@ def from_launch(launch: Launch) -> PreparedLaunch:
         raise ValueError("a launch on a GPU runs all its blocks: leave out only")
 
     def value(given: Any) -> int | float | DeviceArray:
-        return DeviceArray(given.array(), given.before) if isinstance(given, Data) else given
+        # A view, since equal words give one array, and are two buffers.
+        return DeviceArray(given.array().view(), given.before) if isinstance(given, Data) else given
 
     return PreparedLaunch(
         launch.grid,
@@ -94,7 +109,7 @@ class Stage:
             )
         self._driver = driver
         self._problem = problem
-        self._buffers = buffers(problem.values)
+        self._buffers = problem.buffers
         self._pristine: list[int] = []
         self._working: list[int] = []
         try:
@@ -102,8 +117,13 @@ class Stage:
                 size = max(int(buffer.array.nbytes), 1)
                 for places in (self._pristine, self._working):
                     places.append(driver.allocate(size))
-                driver.upload(self._pristine[-1], buffer.array)
-            self._arguments = _pack(function.params, problem.values, self._working)
+            for buffer, at in zip(self._buffers, self._pristine, strict=True):
+                driver.upload(at, _linked(buffer, self._working))
+            at_place = {
+                id(buffer.array): at
+                for buffer, at in zip(self._buffers, self._working, strict=True)
+            }
+            self._arguments = _pack(function.params, problem.values, at_place)
         except BaseException:
             self.free()
             raise
@@ -140,50 +160,66 @@ class Stage:
         self._driver.launch(kernel, problem.grid, problem.block, self._arguments, problem.shared)
 
     def results(self, kernel: LoadedKernel) -> list[Array]:
-        """The bytes of all buffers after one run on their first contents."""
+        """The bytes of all buffers after one run on their first contents; addresses that lie in
+        them are zeros."""
         self.reset()
         self.launch(kernel)
         self._driver.wait()
-        return [
-            self._driver.download(at, int(buffer.array.nbytes))
-            for buffer, at in zip(self._buffers, self._working, strict=True)
-        ]
+        found = []
+        for buffer, at in zip(self._buffers, self._working, strict=True):
+            found.append(self._driver.download(at, int(buffer.array.nbytes)))
+            for place, _, _ in buffer.pointers:
+                found[-1][place : place + _ADDRESS] = 0
+        return found
+
+
+def _linked(buffer: DeviceArray, places: Sequence[int]) -> Array:
+    """The array with the addresses that are to lie in it."""
+    if not buffer.pointers:
+        return buffer.array
+    content = np.frombuffer(buffer.array.tobytes(), np.uint8).copy()
+    for at, number, byte in buffer.pointers:
+        address = (places[number] + byte).to_bytes(_ADDRESS, "little")
+        content[at : at + _ADDRESS] = np.frombuffer(address, np.uint8)
+    return content
 
 
 # ---------------------------------------------------------------- the parameter block
 
 
-def _pack(params: Sequence[Variable], values: Sequence[Value], places: Sequence[int]) -> bytes:
-    """The bytes of all parameters, each at a multiple of its alignment."""
-    addresses = iter(places)
+def _pack(params: Sequence[Variable], values: Sequence[Value], places: Mapping[int, int]) -> bytes:
+    """The bytes of all parameters, each at a multiple of its alignment. `places` are the addresses
+    of arrays, by their identity."""
     block = bytearray()
     for param, value in zip(params, values, strict=True):
         width = type_width(param.type) // 8
         block += bytes(-len(block) % (param.align if param.dims and param.align else width))
         if isinstance(value, Structure):
             size = (param.dims[0] or 1) * width if param.dims else width
-            block += _structure(value, size, addresses)
+            block += _structure(value, size, places)
         else:
-            block += _scalar(value, param.type, addresses)
+            block += _scalar(value, param.type, places)
     return bytes(block)
 
 
-def _structure(value: Structure, size: int, addresses: Any) -> bytes:
+def _structure(value: Structure, size: int, places: Mapping[int, int]) -> bytes:
     content = bytearray(size)
     for at, type_, inner in value.fields:
-        data = _scalar(inner, type_, addresses)
+        data = _scalar(inner, type_, places)
         if at + len(data) > size:
             raise ValueError(f"a field at {at} leaves its structure of {size} bytes")
         content[at : at + len(data)] = data
     return bytes(content)
 
 
-def _scalar(value: int | float | DeviceArray | Structure, type_: str, addresses: Any) -> bytes:
+def _scalar(
+    value: int | float | DeviceArray | Structure, type_: str, places: Mapping[int, int]
+) -> bytes:
     width = type_width(type_) // 8
     if isinstance(value, DeviceArray):
         if width != 8:
             raise ValueError(f"a buffer is given for a parameter of type {type_}")
-        return int(next(addresses) + value.before).to_bytes(8, "little")
+        return (places[id(value.array)] + value.before).to_bytes(_ADDRESS, "little")
     assert not isinstance(value, Structure)
     if type_ in ("f32", "f64"):
         return struct.pack("<f" if width == 4 else "<d", value)

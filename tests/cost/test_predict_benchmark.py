@@ -18,10 +18,10 @@ from benchmarks.predict import (
     launched,
     main,
     orders,
-    rank_correlation,
     ratios,
     reasons,
 )
+from benchmarks.ranks import rank_correlation
 from ptxsw.cost.estimate import Estimate, Resource
 from ptxsw.cost.interval import Interval
 

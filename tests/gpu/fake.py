@@ -3,135 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain, repeat
 
-import numpy as np
+from msgspec.structs import replace
 
+from benchmarks.gpu.interpreter import APART, FIRST, InterpreterDriver, LoadedText, unpack
 from ptxsw.gpu.driver import Array, Device, GpuError, LoadedKernel, Shape
-from ptxsw.ir import Function, Module, type_width
-from ptxsw.parser import parse
-from ptxsw.simt import RunError
-from ptxsw.simt import launch as simulate
+
+__all__ = ["APART", "DEVICE", "FIRST", "FakeDriver", "drifting", "unpack"]
 
 DEVICE = Device("Imaginary 1", "sm_80", "580.1", 1410, 1593, 1 << 16, 1 << 30)
-FIRST = 0x7F0000000000
-APART = 1 << 28
+_UNDEFINED = "a value nobody defined"
 
 
-@dataclass(frozen=True)
-class Loaded:
-    module: Module
-    function: Function
-    text: str
-    registers: int = 32
-    local: int = 0
-    threads: int = 1024
-
-
-@dataclass
-class FakeDriver:
+class FakeDriver(InterpreterDriver):
     """`cost` says what a launch of a text takes, in seconds; `noise` what each sample is
-    multiplied by, 1 after its end; `change` may spoil the bytes of the buffers after a run."""
+    multiplied by, 1 after its end; `change` may spoil the bytes of the buffers after a run. What
+    the interpreter calls undefined a GPU does not mind: the kernel has then done nothing."""
 
-    cost: Callable[[str], float] = lambda text: 1e-4
-    device: Device = DEVICE
-    noise: Iterator[float] = field(default_factory=lambda: repeat(1.0))
-    change: Callable[[str, dict[int, Array]], None] = lambda text, memory: None
-    threads: Callable[[str], int] = lambda text: 1024
-    memory: dict[int, Array] = field(default_factory=dict)
-    launches: list[tuple[Shape, Shape, bytes]] = field(default_factory=list)
-    loaded: list[str] = field(default_factory=list)
-    copied: int = 0
-    closed: bool = False
-    broken: bool = False
-    _timing: list[float] | None = None
-    _next: int = FIRST
+    def __init__(
+        self,
+        cost: Callable[[str], float] = lambda text: 1e-4,
+        device: Device = DEVICE,
+        noise: Iterator[float] | None = None,
+        change: Callable[[str, dict[int, Array]], None] = lambda text, memory: None,
+        threads: Callable[[str], int] = lambda text: 1024,
+    ) -> None:
+        super().__init__(device)
+        self.broken = False
+        self.launches: list[tuple[Shape, Shape, bytes]] = []
+        self.loaded: list[str] = []
+        self.copied = 0
+        self.change = change
+        self._cost, self._threads = cost, threads
+        self._noise = repeat(1.0) if noise is None else noise
 
     def load(self, text: str, kernel: str, arch: str, cubin: bytes | None = None) -> LoadedKernel:
         self.loaded.append(arch)
-        module = parse(text)
-        function = next(f for f in module.functions if f.name == kernel)
-        return Loaded(module, function, text, threads=self.threads(text))
-
-    def allocate(self, size: int) -> int:
-        if size > self.device.memory:
-            raise GpuError(f"allocating {size} bytes: out of memory")
-        address = self._next
-        self._next += APART
-        self.memory[address] = np.zeros(size, np.uint8)
-        return address
+        loaded = super().load(text, kernel, arch, cubin)
+        assert isinstance(loaded, LoadedText)
+        return replace(loaded, registers=32, threads=self._threads(text))
 
     def free(self, address: int) -> None:
         if self.broken:
             raise GpuError("freeing memory: an illegal memory access was encountered")
-        del self.memory[address]
-
-    def upload(self, address: int, data: Array) -> None:
-        data = np.ascontiguousarray(data)
-        self.memory[address][: data.nbytes] = data.reshape(-1).view(np.uint8)
-
-    def download(self, address: int, size: int) -> Array:
-        return self.memory[address][:size].copy()
+        super().free(address)
 
     def copy(self, destination: int, source: int, size: int) -> None:
         self.copied += 1
-        self.memory[destination][:size] = self.memory[source][:size]
+        super().copy(destination, source, size)
 
-    def launch(
-        self, kernel: LoadedKernel, grid: Shape, block: Shape, arguments: bytes, shared: int
-    ) -> None:
-        assert isinstance(kernel, Loaded)
-        if self._timing is not None:
-            self._timing.append(self.cost(kernel.text))
-            return
+    def run(
+        self, kernel: LoadedText, grid: Shape, block: Shape, arguments: bytes, shared: int
+    ) -> float:
         self.launches.append((grid, block, arguments))
-        values = unpack(kernel.function, arguments)
         try:
-            done = simulate(
-                kernel.module, kernel.function.name, grid, block, values, shared=shared,
-                memory=self.memory, counters=False,
-            )  # fmt: skip
-        except RunError as error:
-            if "a value nobody defined" in str(error.message):
-                return  # a GPU would not mind
-            raise GpuError(f"running a kernel: {error.message}") from error
-        for address, array in done.memory.items():
-            self.memory[address][...] = array
-        self.change(kernel.text, self.memory)
-
-    def wait(self) -> None:
-        pass
+            super().run(kernel, grid, block, arguments, shared)
+        except GpuError as error:
+            if _UNDEFINED not in str(error):
+                raise
+            self.mended()
+        else:
+            self.change(kernel.text, self.memory)
+        return self._cost(kernel.text)
 
     def seconds(self, work: Callable[[], None]) -> float:
-        self._timing = []
-        work()
-        total = sum(self._timing)
-        self._timing = None
-        return total * next(self.noise, 1.0)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def unpack(function: Function, arguments: bytes) -> list[object]:
-    """The parameter block taken apart again, as PTX lays it out."""
-    at = 0
-    values: list[object] = []
-    for param in function.params:
-        width = type_width(param.type) // 8
-        size = width * (param.dims[0] or 1) if param.dims else width
-        at += -at % (param.align or width)
-        piece = arguments[at : at + size]
-        at += size
-        if param.dims:
-            values.append(piece)
-        elif param.type in ("f32", "f64"):
-            values.append(float(np.frombuffer(piece, "<f4" if width == 4 else "<f8")[0]))
-        else:
-            values.append(int.from_bytes(piece, "little"))
-    assert at == len(arguments)
-    return values
+        return super().seconds(work) * next(self._noise, 1.0)
 
 
 def drifting(step: float) -> Iterator[float]:

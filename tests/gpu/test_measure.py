@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ptxsw import pipeline
 from ptxsw.gpu.choose import LEAST_GAIN, choose, tuned
-from ptxsw.gpu.driver import GpuError
+from ptxsw.gpu.driver import GpuError, LoadedKernel
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import DeviceArray, PreparedLaunch, Stage, Structure, from_launch
 from ptxsw.parser import parse
 from ptxsw.toolchain.tuned import KEEP
 from ptxsw.verify.launches import from_json
-from tests.gpu.fake import DEVICE, FIRST, FakeDriver, drifting, unpack
+from tests.gpu.fake import APART, DEVICE, FIRST, FakeDriver, drifting, unpack
 
 PTX = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"
 TEXT = (PTX / "laplacian.ptx").read_text()
@@ -125,7 +126,6 @@ def test_series_are_apart_in_time(variants: list[Variant]) -> None:
 
 
 def test_a_cached_problem_is_evicted(variants: list[Variant]) -> None:
-    from msgspec.structs import replace
 
     small, large = FakeDriver(), FakeDriver(device=replace(DEVICE, l2=1 << 10))
     for driver in (small, large):
@@ -195,7 +195,7 @@ def test_the_parameter_block() -> None:
         stage.results(driver.load(STRUCTURE, "k", "sm_80"))
     block = driver.launches[0][2]
     assert block[:16] == bytes([7, *[0] * 7]) + np.float64(2.5).tobytes()
-    working = FIRST + (1 << 28)
+    working = FIRST + APART
     assert block[16:24] == (working + 8).to_bytes(8, "little")
     assert block[24:] == bytes(4) + (-2 % 2**32).to_bytes(4, "little") + bytes([9, 0])
 
@@ -257,3 +257,30 @@ def test_choice(rows: list[Measured], scheme: str, why: str) -> None:
     assert (stored.scheme, stored.device, stored.driver) == (scheme, "Imaginary 1", "580.1")
     assert [t.equal for t in stored.timings[1:]] == [r.wrong is None for r in rows]
     assert json.dumps(stored.timings[0].seconds) == "0.001"
+
+
+def test_fresh_samples(variants: list[Variant]) -> None:
+    """Each is one launch, on what the buffers held at first."""
+    driver = FakeDriver(cost=lambda text: 1e-6, noise=iter([1.0] * 4 + [1.0, 3.0, 2.0] * 4))
+    effort = Effort(warm_up=1, samples=3, fresh=True)
+    rows = measure(driver, FUNCTION, variants, problem(), effort=effort)
+    assert all(row.quartiles is not None and row.seconds is not None for row in rows)
+    low, high = rows[0].quartiles or (0.0, 0.0)
+    assert low <= (rows[0].seconds or 0.0) <= high
+    buffers, turns, kernels = len(problem().buffers), 2, len(variants)
+    before = buffers * (kernels + 1 + turns * kernels)  # for results, and each series
+    assert driver.copied == before + turns * kernels * 3 * (buffers + 1)
+
+
+def test_machine_code_made_beforehand(variants: list[Variant]) -> None:
+    class Recorder(FakeDriver):
+        def load(
+            self, text: str, kernel: str, arch: str, cubin: bytes | None = None
+        ) -> LoadedKernel:
+            self.codes = [*getattr(self, "codes", []), cubin]
+            return super().load(text, kernel, arch, cubin)
+
+    driver = Recorder()
+    given = [replace(each, cubin=each.name.encode()) for each in variants]
+    measure(driver, FUNCTION, given, problem(), effort=Effort(1, 1))
+    assert driver.codes == [b"original", b"paper keep"]

@@ -1,0 +1,42 @@
+"""Writes `docs/measured.md`: what was measured on a GPU, and what is only counted.
+
+It is made from the folders of results, `benchmarks/results/gpu*`, as they are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.gpu.report import INVENTED, SUMMARY
+from benchmarks.provenance import RESULTS, ROOT
+
+_HERE = Path(__file__).parent
+PAGE = ROOT / "docs" / "measured.md"
+
+
+def write() -> None:
+    PAGE.write_text(text(folders()), encoding="utf-8")
+
+
+def folders(results: Path = RESULTS) -> list[Path]:
+    """Those with results of a GPU."""
+    return sorted(path.parent for path in results.glob(f"gpu*/{SUMMARY}"))
+
+
+def text(found: Sequence[Path]) -> str:
+    """The page. What an interpreter stood for is no result."""
+    summaries = [(folder / SUMMARY).read_text(encoding="utf-8") for folder in found]
+    measured = [summary for summary in summaries if INVENTED not in summary]
+    results = _measured(measured) if measured else (_HERE / "nothing.md").read_text()
+    return (_HERE / "measured.md").read_text().replace("{results}", results)
+
+
+def _measured(summaries: Sequence[str]) -> str:
+    return "\n".join(line for summary in summaries for line in _lower(summary)) + "\n"
+
+
+def _lower(summary: str) -> Iterator[str]:
+    """The lines of a page as a section of another."""
+    for line in summary.splitlines():
+        yield f"##{line}" if line.startswith(("# ", "## ")) else line
