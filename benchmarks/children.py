@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import compileall
-import ctypes
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -44,25 +43,6 @@ def cost(command: Sequence[str], environ: Mapping[str, str] | None = None) -> Co
 def _make_bytecode() -> None:
     """What is installed has it; a checkout only of what was imported before."""
     compileall.compile_dir(Path(ptxsw.__file__).parent, quiet=1)
-
-
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def adopt_orphans() -> None:
-    """Has processes that outlive their parents become children of this one. (Linux only.)"""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def orphans_cpu() -> float:
-    """CPU seconds of the adopted, when the last of them has ended."""
-    seconds = 0.0
-    while True:
-        try:
-            _, _, usage = os.wait4(-1, 0)
-        except ChildProcessError:
-            return seconds
-        seconds += usage.ru_utime + usage.ru_stime
 
 
 def typical(costs: Sequence[Cost]) -> Cost:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw import other_targets
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Refusal
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.errors import ParseError
 from ptxsw.kernel_progress import Progress, RewrittenState, rewritten
+from ptxsw.parser import parse
 from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class CheckedTexts:
         """What the changes make of the kernel: the edits, and the text read again."""
         since = each.composed(one.lower(attempt.kernel, attempt.changes))
         try:
-            return since, other_targets.parsed(rewritten(each.excerpt.module.source, since))
+            return since, parse(rewritten(each.excerpt.module.source, since))
         except ParseError as error:  # not the input's fault, as it is elsewhere
             raise AssertionError(f"what {one.name} wrote is no PTX: {error.message}") from error
 

@@ -52,7 +52,6 @@ class Progress(Struct):
     weighed: int = 0  # of the states; all of these are kept
     scales: Scales | None = None
     decision: Decision | None = None  # where there was something to weigh
-    no_room: str | None = None  # why no value may be held longer; empty where that may be
     passed_over: dict[str, str] = field(default_factory=dict)  # why rewrites were, by name
     untold: dict[str, str] = field(default_factory=dict)  # why named ones found nothing
 

@@ -9,21 +9,20 @@ Each kernel is taken out of its module first: kernels know nothing of each other
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw import other_targets
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.batches import alone
 from ptxsw.change import Change, Refusal
 from ptxsw.checked_texts import CheckedTexts
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
+from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.failures import stage
 from ptxsw.kernel_progress import Progress
-from ptxsw.other_targets import traced
 from ptxsw.profitability import SHUFFLES, Profitability
 from ptxsw.rewrites import REGISTERS, every, named
 from ptxsw.rewrites.base import Attempt, Deferred, Kernel
@@ -64,11 +63,9 @@ class Passes:
         block: tuple[int, int, int] | None = None,
         *,
         stand_in: Rewrite | None = None,
-        registers: Mapping[str, int] | None = None,
     ) -> None:
         """`block` are the threads of a block along x, y and z, where they are known. A `stand_in`
-        takes the place of the rewrite of its name; what it writes is not checked. `registers` are
-        those that ptxas takes for kernels as they are, by name."""
+        takes the place of the rewrite of its name; what it writes is not checked."""
         self._options, self._arch, self._block = options, arch, block
         self._rewrites = tuple(
             stand_in if stand_in is not None and one.name == stand_in.name else one
@@ -76,9 +73,7 @@ class Passes:
         )
         self._names = frozenset(one.name for one in self._rewrites)
         self._texts = CheckedTexts(stand_in)
-        self._profitability = Profitability(
-            options, arch, block, self._rewrites, self._texts, registers or {}
-        )
+        self._profitability = Profitability(options, arch, block, self._rewrites, self._texts)
         auto = options.mode == "auto"
         self._last_unsure = _last_built_on(self._rewrites) if auto else None
 
@@ -88,7 +83,6 @@ class Passes:
 
     def steps(self, excerpt: Excerpt) -> Steps:
         """The same, which yields what ptxas has to be asked, and is sent the answers."""
-        excerpt = other_targets.shared(excerpt)
         best = self._tuned(excerpt)
         if best is None or not best.measured:
             return (yield from self._run(excerpt, self._rewrites))
@@ -139,10 +133,6 @@ class Passes:
                 wrong = yield from self._send_through(rewrites[behind:], each, wrong)
             assert all(state.checked for state in each.states)
             each.untold = dict(self._untold(each))
-            if each.decision is None and each.no_room:
-                from ptxsw.cost.decide import PTXAS, Decision
-
-                each.decision = Decision(False, PTXAS, each.no_room)
             each.rest()
         return each
 
@@ -159,7 +149,7 @@ class Passes:
                 wrong = yield from profitability.weigh(each)
             attempt = None
             if wrong is None and one.name != given_up:
-                attempt = yield from self._looked(one, each)
+                attempt = self._looked(one, each)
             if attempt is not None:
                 each.attempts.append(attempt)
             if attempt is not None and attempt.changes:
@@ -182,23 +172,17 @@ class Passes:
 
     # ------------------------------------------------------------ finding
 
-    def _looked(
-        self, one: Rewrite, each: Progress
-    ) -> Generator[Question, Answered, Attempt | None]:
+    def _looked(self, one: Rewrite, each: Progress) -> Attempt | None:
         """What a rewrite has to say of a kernel, unless it is passed over."""
-        reason = yield from self._passed_over(one, each)
+        reason = self._passed_over(one, each)
         if reason is not None:
             each.passed_over[one.name] = reason
             return None
         with stage(one.name):
             return self._find(one, each)
 
-    def _passed_over(
-        self, one: Rewrite, each: Progress
-    ) -> Generator[Question, Answered, str | None]:
+    def _passed_over(self, one: Rewrite, each: Progress) -> str | None:
         """Why a rewrite does not look at a kernel."""
-        if (yield from self._profitability.leaves_out(one, each)):
-            return each.no_room
         if not one.requires.may_apply(each.module.source.slice(each.function.span)):
             return one.requires.no_words
         if one.requires.loops and not each.original.cfg.loops and self._options.rewrites is None:
@@ -216,7 +200,7 @@ class Passes:
         missing = one.requires.missing(each.module)
         outcomes: list[Outcome] = []
         if missing is None:
-            outcomes = other_targets.outcomes(one, kernel)
+            outcomes = list(one.find(kernel))
         elif joined and leads(one.name, kernel):
             outcomes = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
         changes = tuple(item for item in outcomes if isinstance(item, Change))
@@ -257,7 +241,7 @@ class Passes:
         """A kernel run symbolically. What rewrites follow is noted where it costs nothing."""
         note = followed(self._rewrites, module, function)
         with stage("symbolic execution"):
-            return traced(module, function, budget_s=budget_s, solver=solver, note=note)
+            return emulate(module, function, budget_s=budget_s, solver=solver, note=note)
 
     def _kernel(self, each: Progress, follows: frozenset[str]) -> Kernel:
         """The kernel as it is now, run symbolically if it has not been. A rewrite that follows
@@ -273,7 +257,7 @@ class Passes:
         if follows:
             solver = Solver()
         if not follows <= trace.followed:
-            trace = traced(
+            trace = emulate(
                 each.module, each.function, budget_s=budget, solver=solver, follow=follows
             )
         return Kernel(

@@ -181,18 +181,12 @@ def optimize(
     jobs: int = 1,
     keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
-    registers: Mapping[str, int] | None = None,
 ) -> Result:
     """Rewrite the kernels of a text. `jobs`: processes among which kernels are divided; `keep`
     holds what became of kernels in earlier runs with the same options. A `stand_in` takes the
-    place of the rewrite of its name, and is trusted: what it writes is not proved. `registers` are
-    those of a thread that ptxas takes for kernels as they are, by name, as far as that is known.
-    Raises ParseError; ValueError where there is no kernel or no rewrite of a name that `options`
-    gives."""
-    return _run(
-        text, options or Options(), name, watch,
-        jobs=jobs, keep=keep, stand_in=stand_in, registers=registers,
-    )  # fmt: skip
+    place of the rewrite of its name, and is trusted: what it writes is not proved. Raises
+    ParseError; ValueError where there is no kernel or no rewrite of a name that `options` gives."""
+    return _run(text, options or Options(), name, watch, jobs=jobs, keep=keep, stand_in=stand_in)
 
 
 def _run(
@@ -204,7 +198,6 @@ def _run(
     jobs: int = 1,
     keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
-    registers: Mapping[str, int] | None = None,
 ) -> Result:
     """Parse; send each kernel through the rewrites; splice what they wrote; report, with a
     `description` the accesses, too."""
@@ -216,7 +209,7 @@ def _run(
         waiting = [_named(waiting_report(module, function)) for function in functions]
         watch.begin(_report(name, arch, begin, waiting))
     block = description.block if description else None
-    passes = Passes(options, arch, block, stand_in=stand_in, registers=registers)
+    passes = Passes(options, arch, block, stand_in=stand_in)
     excerpts = Excerpts(module)
 
     def task(number: int) -> Generator[Question, Answered, KernelOutcome]:

@@ -1,17 +1,16 @@
 """Which rewritten texts of a kernel stay, by what ptxas makes of them.
 
-In mode auto what certainly pays stays, and of a kernel without a register left nothing is held
-longer. In mode force a rewrite that shortens code stays if it does. Questions are yielded, so that
-those of several kernels can be answered together.
+In mode auto what certainly pays stays. In mode force a rewrite that shortens code stays if it does.
+Questions are yielded, so that those of several kernels can be answered together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ptxsw import other_targets
+from ptxsw.emulator.run import emulate
 from ptxsw.kernel_progress import Progress, RewrittenState
 from ptxsw.rewrites import REGISTERS
 from ptxsw.rewrites.jointly_planned import SHUFFLE, TOGETHER, UNIFORM_LOOPS
@@ -42,47 +41,11 @@ class Profitability:
         block: tuple[int, int, int] | None,
         rewrites: Iterable[Rewrite],
         texts: CheckedTexts,
-        registers: Mapping[str, int],
     ) -> None:
-        """`block` are the threads of a block along x, y and z, where they are known. `registers`
-        are those that ptxas takes for kernels as they are, by name."""
+        """`block` are the threads of a block along x, y and z, where they are known."""
         self._options, self._arch, self._block = options, arch, block
-        self._texts, self._registers = texts, registers
+        self._texts = texts
         self._unsure = {one.name for one in rewrites if one.needs_ptxas} | SHUFFLES
-
-    def leaves_out(self, one: Rewrite, each: Progress) -> Generator[Question, Answered, bool]:
-        """Mode auto: does a rewrite hold values longer, of a kernel that has no register left?"""
-        if self._options.mode != "auto" or not one.requires.holds_longer:
-            return False
-        if each.no_room is None:
-            each.no_room = (yield from self._no_room(each)) or ""
-        return bool(each.no_room)
-
-    def _no_room(self, each: Progress) -> Generator[Question, Answered, str | None]:
-        """Why a kernel has no register left; None where it may have. ptxas is asked about texts
-        alone that hold many, unless it is known already or a measurement has chosen."""
-        from ptxsw.toolchain import held_registers, tuned
-
-        arch, excerpt = self._arch or "", each.excerpt
-        text = excerpt.module.source.slice(excerpt.function.span)
-        if not held_registers.is_crowded(text.encode()) or tuned.find(text, arch) is not None:
-            return None
-        from ptxsw.cost.combined import Question
-        from ptxsw.cost.counted import NotCounted
-        from ptxsw.cost.occupancy import no_room
-        from ptxsw.rewrites.weighing import cannot_count
-
-        if cannot_count(self._arch):
-            return None
-        registers = self._registers.get(excerpt.name)
-        if registers is None:
-            asked = assembled_for(arch)
-            with each.budget.paused():
-                answer = yield Question((excerpt.module,), excerpt.name, asked)
-            if isinstance(answer, NotCounted):
-                return None
-            registers = answer[0].registers
-        return no_room(arch, registers)
 
     def not_weighed(self, one: Rewrite, each: Progress) -> str | None:
         """Why nothing is made by a rewrite that may cost more than it counts itself: ptxas cannot
@@ -178,7 +141,7 @@ class Profitability:
         """The trace of a kernel as a rewrite left it."""
         if state.trace is None:
             budget = self._options.budget_s
-            state.trace = other_targets.traced(state.module, state.function, budget_s=budget)
+            state.trace = emulate(state.module, state.function, budget_s=budget)
         return state.trace
 
 

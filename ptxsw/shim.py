@@ -16,7 +16,7 @@ from ptxsw import __version__
 from ptxsw.toolchain import find
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.arguments import CommandLine, expand, has_options_file
-from ptxsw.toolchain.real_assembler import Ending, NoInput, Target, refused
+from ptxsw.toolchain.real_assembler import Target
 from ptxsw.toolchain.settings import Settings
 
 TYPE_CHECKING = False
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
     from ptxsw.codegen.splice import Edit
     from ptxsw.report import Kernel, Report
+    from ptxsw.toolchain.assembler_job import Call, Tell
     from ptxsw.toolchain.cache import Answer
     from ptxsw.toolchain.process import Finished
-    from ptxsw.toolchain.request import Call
 
-    Tell = Callable[[bytes], None]
     Read = Callable[[Sequence[str]], CommandLine]
 
 NOT_FOUND = 127  # what a shell says of a command that it does not find
@@ -39,44 +38,43 @@ _OF_TRITON = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 
 def main() -> NoReturn:
     """Acts as ptxas with the arguments of this process; does not return."""
-    _end_as(as_ptxas)
+    prefix, arguments = find.split_prefix(sys.argv[1:])
+    assembler = find.real_ptxas(os.environ, prefix)
+    if assembler is None:
+        _missing("ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)")
+    _act(assembler.path, arguments, "ptxas", _ptxas_line)
 
 
 def nvptx_as() -> NoReturn:
     """Acts as GCC's nvptx-none-as with the arguments of this process; does not return."""
-    _end_as(as_nvptx_as)
-
-
-def as_ptxas(arguments: Sequence[str], process: int = 0) -> Ending:
-    """How a call of ptxas with these arguments ends, of another `process` if one is given. Raises
-    NoInput where the standard input of that is needed."""
-    prefix, arguments = find.split_prefix(arguments)
-    assembler = find.real_ptxas(os.environ, prefix)
-    if assembler is None:
-        return _missing(
-            "ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)"
-        )
-    return _ending(assembler.path, arguments, "ptxas", _ptxas_line, process)
-
-
-def as_nvptx_as(arguments: Sequence[str], process: int = 0) -> Ending:
-    """The same of GCC's nvptx-none-as."""
     from ptxsw.toolchain import gcc
 
     assembler = gcc.real_nvptx_as(os.environ)
     if assembler is None:
-        return _missing(gcc.NAME, gcc.VARIABLE)
-    return _ending(assembler.path, arguments, assembler.path, gcc.AsCommandLine, process)
+        _missing(gcc.NAME, gcc.VARIABLE)
+    _act(assembler.path, sys.argv[1:], assembler.path, gcc.AsCommandLine)
 
 
-def _missing(name: str, variable: str, more: str = "") -> Ending:
+def _missing(name: str, variable: str, more: str = "") -> NoReturn:
     reason = f"no {name} found besides the stand-in; set {variable} to its path{more}"
-    return Ending(None, refused(reason, NOT_FOUND))
+    sys.stderr.write(f"ptxsw: {reason}\n")
+    sys.exit(NOT_FOUND)
 
 
-def _end_as(answer: Callable[[Sequence[str]], Ending]) -> NoReturn:
+def _act(path: str, arguments: Sequence[str], called: str, read: Read) -> NoReturn:
+    """Does the job of the assembler at `path`, or becomes it."""
+
+    def target(log: str | None, *, strict: bool) -> Target:
+        return Target(path, arguments, log, strict=strict, called=called)
+
+    # until the settings are known to make sense
+    one = target(os.environ.get("PTXSW_LOG"), strict=bool(os.environ.get("PTXSW_STRICT")))
+    done = None
     try:
-        ending = answer(sys.argv[1:])
+        settings = Settings(os.environ)
+        one = target(settings.log, strict=settings.strict)
+        if not settings.disabled and not os.environ.get(find.TRIED):
+            done = _work(settings, one, read)
     except KeyboardInterrupt:
         import signal
 
@@ -84,27 +82,14 @@ def _end_as(answer: Callable[[Sequence[str]], Ending]) -> NoReturn:
 
         end_by(signal.SIGINT)
         sys.exit(1)
-    ending.follow()
-
-
-def _ending(path: str, arguments: Sequence[str], called: str, read: Read, process: int) -> Ending:
-    def target(log: str | None, *, strict: bool) -> Target:
-        return Target(path, arguments, log, strict=strict, called=called, process=process)
-
-    # until the settings are known to make sense
-    one = target(os.environ.get("PTXSW_LOG"), strict=bool(os.environ.get("PTXSW_STRICT")))
-    try:
-        settings = Settings(os.environ)
-        one = target(settings.log, strict=settings.strict)
-        if settings.disabled or os.environ.get(find.TRIED):
-            return Ending(one, None)
-        return Ending(one, _work(settings, one, read))
-    except NoInput:
-        raise
     except Exception as error:  # the one place for it: no mistake of ours may stop a build
         plain = type(error).__name__ in ("Lost", "SettingsError", "ValueError")
-        reason = str(error) if plain else f"{type(error).__name__}: {error}"
-        return Ending(one, one.leave_alone(reason))
+        one.leave_alone(str(error) if plain else f"{type(error).__name__}: {error}")
+    if done is not None:
+        from ptxsw.toolchain.process import end_as
+
+        end_as(done)
+    one.replace_us()
 
 
 def _ptxas_line(arguments: Sequence[str]) -> CommandLine:
@@ -149,14 +134,12 @@ def _read_text(path: str) -> str:
 
 def _read_inputs(line: CommandLine, target: Target) -> dict[int, bytes]:
     """The text of each input that can be read, by its index. What comes from standard input is
-    kept for ptxas. Raises NoInput."""
+    kept for ptxas."""
     texts: dict[int, bytes] = {}
     for item in line.inputs:
         if item.is_text:
             texts[item.index] = os.fsencode(item.value)
         elif item.is_stdin:
-            if target.process != os.getpid():
-                raise NoInput
             if target.stdin == 0:
                 from ptxsw.toolchain.process import PrivateFile
 
@@ -219,26 +202,11 @@ def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
         arch=call.arch,
     )
     result = pipeline.optimize(
-        call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep,
-        registers=_registers(call.cubin),
-    )  # fmt: skip
+        call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep
+    )
     changed = None if result.text == call.text else result.text.encode("ascii")
     failed = [f"{k.name} {k.failed}" for k in result.report.kernels if k.failed is not None]
     return Answer(changed, msgspec.json.encode(to_json(result.report)), "; ".join(failed))
-
-
-def _registers(path: str) -> dict[str, int]:
-    """The registers of a thread of each kernel in a cubin; none where it cannot be read."""
-    if not path:
-        return {}
-    from ptxsw.cost import cubin
-
-    try:
-        with open(path, "rb") as file:
-            functions = cubin.read(file.read()).functions
-    except (OSError, cubin.BadCubin):
-        return {}
-    return {function.name: function.registers for function in functions if function.entry}
 
 
 if __name__ == "__main__":

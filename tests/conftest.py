@@ -124,7 +124,6 @@ _LONGEST = (
     "test_hard.py::test_bits_values_and_other_lanes_of_a_term[product-5000",
     "test_hard.py::test_what_is_read_off_a_term[product-5000",
     "test_hard.py::test_what_is_read_off_a_term[wide-5000",
-    "test_other_targets.py::test_the_same_answers[alignment-auto",
     "validate/test_generic_loads.py::test_what_not_all_lanes_have_from_one[for",
     "validate/test_generic_loads.py::test_what_not_all_lanes_have_from_one[from",
     "validate/test_generic_loads.py::test_what_not_all_lanes_have_from_one[up",

@@ -10,19 +10,14 @@ from ptxsw.cli.files import CommandError
 
 def run(command: list[str]) -> None:
     """Raises CommandError where the build cannot be started."""
-    from ptxsw.toolchain.toolkit_search import ToolkitSearch
-
-    search = ToolkitSearch(os.environ)  # the first: nvcc takes its time to answer
-    from ptxsw.toolchain import server_client
     from ptxsw.toolchain.setting_problems import setting_problems
     from ptxsw.toolchain.standin import build_environment
     from ptxsw.toolchain.toolkit import ToolkitError
 
     for problem in setting_problems(os.environ):
         sys.stderr.write(f"ptxsw: {problem}\n")
-    server = server_client.begin(os.environ)  # it imports meanwhile
     try:
-        environ = build_environment(os.environ, search) | server
+        environ = build_environment(os.environ)
     except ToolkitError as error:
         raise CommandError(str(error)) from error
     try:

@@ -41,7 +41,6 @@ PTXSW_TUNED       file of what tune has measured, or off
 PTXSW_TIMEOUT     seconds for one file (60)
 PTXSW_REAL_PTXAS  the ptxas to use, where it is not found
 PTXSW_REAL_NVPTX_AS    the nvptx-none-as of GCC to use, likewise
-PTXSW_SERVER=off  no process that imports once for a whole build (exec)
 PTXSW_STRICT=1    fail where it would fall back to the original file
 PTXSW_DISABLE=1   do nothing""",
     "Files": """\

@@ -113,19 +113,6 @@ def limits(target: str) -> Limits:
     return own
 
 
-def no_room(target: str, registers: int) -> str | None:
-    """Why a kernel with so many registers a thread has none left to hold values longer: it has
-    some of the last unit. None where it may have. Raises UnknownTarget."""
-    machine = limits(target)
-    most, unit = machine.thread_registers, machine.register_unit // WARP
-    if registers <= most // unit * unit:
-        return None
-    return (
-        f"ptxas takes {registers} registers for it, of {most} that a thread can have: none is left "
-        "to hold values longer"
-    )
-
-
 def targets() -> tuple[str, ...]:
     """The architectures whose limits are known, oldest first: ("sm_35", …)."""
     return tuple(_tables())

@@ -26,29 +26,29 @@ _BY_NC = Requires(
 _WIDE = ("div.u64", "div.s64", "rem.u64", "rem.s64", "mul.lo.u64", "mul.lo.s64")
 _VECTORS = ("ld.global", "ld.local", "ld.shared", "st.global", "st.local", "st.shared")
 _CARRIED = ("ld.global", "ld.shared", "st.")
-_SHORTER = Requires(words=("ld.", "st."), shorter_code=True, holds_longer=True, loops=True)
+_SHORTER = Requires(words=("ld.", "st."), shorter_code=True, loops=True)
 
 REWRITES: tuple[Rewrite, ...] = (
     # First what tells accesses apart: behind a named space or `.nc` the later rewrites can merge
     # or move loads past stores.
-    Deferred("memory-spaces", _GENERIC, asks_target=False),
-    Deferred("narrowing", Requires(words=_WIDE), asks_target=False, follows=frozenset(_WIDE)),
-    Deferred("read-only-loads", _BY_NC, needs_ptxas=True, asks_target=False),
+    Deferred("memory-spaces", _GENERIC),
+    Deferred("narrowing", Requires(words=_WIDE), follows=frozenset(_WIDE)),
+    Deferred("read-only-loads", _BY_NC, needs_ptxas=True),
     Deferred(
         "scalar-replacement",
-        Requires(words=_CARRIED, holds_longer=True, loops=True),
+        Requires(words=_CARRIED, loops=True),
         needs_ptxas=True,
     ),
     # These three make one plan; the last of them that is considered plans for all (`joint.py`).
-    Deferred(LOAD_ELIMINATION, Requires(holds_longer=True)),
+    Deferred(LOAD_ELIMINATION),
     Deferred(UNIFORM_LOOPS, FOR_SHUFFLES),
     Deferred(SHUFFLE, FOR_SHUFFLES),
-    Deferred("vectorize", Requires(words=_VECTORS, holds_longer=True)),
+    Deferred("vectorize", Requires(words=_VECTORS)),
     # Behind memory-spaces, since a generic access might reach an array past the permutation.
-    Deferred("bank-conflicts", Requires(words=(".shared",)), asks_target=False),
+    Deferred("bank-conflicts", Requires(words=(".shared",))),
     # Behind the others, because it writes loops twice, and rewrites skip the accesses of such a
     # loop. The second copy costs registers that only ptxas can count.
-    Deferred("strength-reduction", _SHORTER, needs_ptxas=True, asks_target=False),
+    Deferred("strength-reduction", _SHORTER, needs_ptxas=True),
     Deferred(REGISTERS),  # asks ptxas itself
 )
 """Those that are part of ptxsw."""

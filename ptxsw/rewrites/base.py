@@ -36,9 +36,6 @@ class Requires(Struct, frozen=True):
     shorter_code: bool = False
     # The rewrite looks at loops alone. No rewrite makes one where there was none.
     loops: bool = False
-    # The rewrite makes values live longer: mode auto leaves kernels alone that have no register
-    # left.
-    holds_longer: bool = False
 
     def missing(self, module: Module) -> str | None:
         """Why no kernel of the module can be rewritten; None where some may be."""
@@ -177,7 +174,6 @@ class Deferred(Struct, frozen=True):
     name: str
     requires: Requires = Requires()
     needs_ptxas: bool = False
-    asks_target: bool = True  # else what it finds is the same for every target
     follows: frozenset[str] = frozenset()
 
     @property

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", "shuffle"
 TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
 
-FOR_SHUFFLES = Requires((6, 2), "has no activemask", 30, "has no shuffle", holds_longer=True)
+FOR_SHUFFLES = Requires((6, 2), "has no activemask", 30, "has no shuffle")
 """What shuffles and votes need."""
 
 

@@ -15,7 +15,6 @@ from ptxsw.toolchain import cache
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.cache import Answer
 from ptxsw.toolchain.process import Finished, PrivateFile, run_captured
-from ptxsw.toolchain.request import CallRequest, ExpectedText, perform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +22,29 @@ if TYPE_CHECKING:
     from typing import Final
 
     from ptxsw.toolchain.arguments import CommandLine, Input
+    from ptxsw.toolchain.kernel_cache import KernelCache
     from ptxsw.toolchain.real_assembler import Target
-    from ptxsw.toolchain.request import Optimize
     from ptxsw.toolchain.settings import Settings
+
+    Tell = Callable[[bytes], None]
+    Optimize = Callable[["Call", Tell], Answer]
 
 _SAID = 500  # characters that are kept of what ptxas said
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Call:
+    """What is asked of `optimize`: a text, the name to give it in reports, the architecture, how
+    many processes to use, and where kernels are kept."""
+
+    def __init__(
+        self, text: str, name: str, arch: str | None, jobs: int, keep: KernelCache | None
+    ) -> None:
+        self.text: Final = text
+        self.name: Final = name
+        self.arch: Final = arch
+        self.jobs: Final = jobs
+        self.keep: Final = keep
 
 
 class Job:
@@ -75,7 +91,7 @@ class Job:
         for fault in faults:
             self._target.log(f"left alone: {fault}")
         self._report(answers)
-        return self._target.done
+        return None
 
     # ------------------------------------------------------------ answers
 
@@ -86,48 +102,27 @@ class Job:
         name = self._name(text)
         answer = self._store.get(name) if self._store is not None else None
         if answer is None or 0 < answer.limit < self._settings.timeout:
-            cubin = self._cubin_of_crowded(text)
-            if cubin is None:
-                return Answer(None, b"")
             display = "<ptx>" if item.is_text or item.is_stdin else item.value
-            answer = self._compute(text, display, cubin)
+            answer = self._compute(text, display)
             if not answer.fault or answer.limit:  # a fault of ours may not come again
                 self._keep(name, answer)
         return answer
 
-    def _compute(self, text: bytes, display: str, cubin: str) -> Answer:
-        """Has a text answered. Meanwhile ptxas assembles a short one as it is, which may be what is
-        wanted, where a process is free for that; kernels of a long one are divided among those."""
-        from ptxsw.toolchain.jobs import LONG, Jobs, jobserver, processors
-
-        is_long = len(text) > LONG
-        beside = not is_long and self._may_stay()
-        wanted = processors() - 1 if is_long else int(beside)
-        slots = jobserver(os.environ, self._target.process)
-        jobs = Jobs(slots, wanted)
-        original = self._target.start() if beside and jobs.count > 1 else None
-        try:
-            count = jobs.count if is_long else 1
-            request = self._request(text, display, count, cubin, slots)
-            answer = self._asked(text, request)
-            if original is not None and answer.text is not None:
-                original.stop()
-                original = None
-            return answer
-        finally:
-            if original is not None:
-                self._target.done = original.finish()
-            jobs.end()
-
-    def _asked(self, text: bytes, request: CallRequest) -> Answer:
-        """What the server of the build answers, or a fork of this process. Raises Lost."""
-        from ptxsw.toolchain import server_client as server_client
+    def _compute(self, text: bytes, display: str) -> Answer:
+        """Has a text answered by a fork of this process; kernels of a long one are divided among
+        the processes that are free. Raises Lost."""
         from ptxsw.toolchain import subprocess_guard as subprocess_guard
+        from ptxsw.toolchain.jobs import LONG, Jobs, processors
 
         timeout = self._settings.timeout
-        reply = server_client.call(request, self._state, timeout, os.environ)
-        if reply is None:
-            reply = subprocess_guard.call(lambda tell: self._perform(request, tell), timeout)
+        jobs = Jobs(os.environ, processors() - 1 if len(text) > LONG else 0)
+        try:
+            call = Call(
+                text.decode("ascii"), display, self._line.arch, jobs.count, self._kernel_cache()
+            )
+            reply = subprocess_guard.call(lambda tell: self._perform(call, tell), timeout)
+        finally:
+            jobs.end()
         if not reply.in_time:
             from ptxsw.toolchain.partial import compose
 
@@ -137,62 +132,23 @@ class Job:
             raise subprocess_guard.Lost("the answer was damaged")
         return answer
 
-    def _may_stay(self) -> bool:
-        """May the output be what ptxas makes of the only input as it is, even if our work fails?"""
-        settings, target = self._settings, self._target
-        auto = settings.mode == "auto" and target.called == "ptxas" and not settings.strict
-        return auto and len(self._line.inputs) == 1
+    def _kernel_cache(self) -> KernelCache | None:
+        if self._store is None:
+            return None
+        from ptxsw.toolchain.kernel_cache import KernelCache
 
-    def _cubin_of_crowded(self, text: bytes) -> str | None:
-        """The path of what ptxas makes of a long text as it is, where that is asked first: mode
-        auto will leave a text alone most of whose kernels take all registers, and then this is what
-        is wanted. Nothing otherwise; None where ptxas refuses the text, and has said so."""
-        from ptxsw.toolchain.jobs import LONG
+        settings = self._circumstances(self._line.arch).encode()
+        return KernelCache(self._store, settings, lines=self._settings.report is not None)
 
-        if len(text) <= LONG or not self._may_stay() or self._line.steers_code:
-            return ""
-        from ptxsw.toolchain.held_registers import mostly_crowded
-
-        path = self._line.output or self._line.default_output
-        if path is None or not mostly_crowded(text):
-            return ""
-        self._target.done = self._target.run()
-        return os.path.abspath(path) if self._target.done.status == 0 else None
-
-    def _request(self, text: bytes, display: str, jobs: int, cubin: str, slots: str) -> CallRequest:
-        circumstances, store = "", ""
-        if self._store is not None:
-            circumstances = self._circumstances(self._line.arch)
-            store = self._store.directory
-        return CallRequest(
-            text, display, self._line.arch, jobs,
-            self._target.path if self._target.called == "ptxas" else "",
-            store, circumstances, lines=self._settings.report is not None, cubin=cubin,
-            expected=self._expected(text), jobserver=slots,
-        )  # fmt: skip
-
-    def _expected(self, text: bytes) -> list[ExpectedText]:
-        """The texts to which the compiler that runs this call is expected to come next."""
-        from ptxsw.toolchain.jobs import LONG
-
-        if self._store is None or self._target.called != "ptxas" or len(text) > LONG:
-            return []
-        from ptxsw.toolchain.ahead import target_of
-        from ptxsw.toolchain.nvcc_targets import expected_targets
-
-        here = target_of(text), self._line.arch or ""
-        return [
-            ExpectedText(target, arch, self._circumstances(arch))
-            for target, arch in expected_targets(self._target.process, *here)
-        ]
-
-    def _perform(self, request: CallRequest, tell: Callable[[bytes], None]) -> None:
-        """In a fork of this process."""
+    def _perform(self, call: Call, tell: Tell) -> None:
+        """In a fork of this process: does what is asked for, and tells the answer last."""
         if "site" not in sys.modules:  # the quick path goes without installed packages
             import site
 
             site.main()
-        perform(request, self._optimize, tell)
+        if self._target.called == "ptxas":  # the one to ask what code costs
+            os.environ["PTXSW_REAL_PTXAS"] = self._target.path
+        tell(cache.encode(self._optimize(call, tell)))
 
     def _name(self, text: bytes) -> str:
         return cache.key(text, self._circumstances(self._line.arch).encode())
@@ -220,10 +176,9 @@ class Job:
         stored = self._store.get(name) if self._store is not None else None
         if stored is not None:
             self._fall_back(stored.fault, answers)
-            return self._target.done
+            return None
         values = self._values(changed)
         arguments = [self._target.called, *self._line.replace(values)]
-        self._target.done = None  # its output gives way
         done = run_captured(self._target.path, arguments, self._target.environ)
         if done.status == 0:
             self._target.log(f"rewritten in part: {fault}" if fault else "rewritten")

@@ -78,20 +78,9 @@ def key(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-_kept: dict[str, str] = {}
-
-
-def keep_fingerprint(package: str) -> None:
-    """From now on the state of a package is taken for what it is now: this process has imported
-    what it runs."""
-    _kept[package] = fingerprint(package)
-
-
 def fingerprint(package: str) -> str:
     """Names the state of ptxsw itself, so that a change of it outdates all answers: the newest
     modification and the number of files of the package in this directory."""
-    if package in _kept:
-        return _kept[package]
     newest, count, directories = 0, 0, [package]
     while directories:
         with os.scandir(directories.pop()) as entries:
@@ -128,10 +117,6 @@ class Cache:
         if status.st_mode & 0o022:
             return "can be written by other users"
         return None
-
-    def has(self, name: str) -> bool:
-        """Is there such an entry, damaged or not?"""
-        return os.path.exists(self._path(name))
 
     def get(self, name: str) -> Answer | None:
         """The entry, or None. A damaged entry is removed."""

@@ -10,43 +10,31 @@ from __future__ import annotations
 import os
 import stat
 
-from ptxsw.toolchain.lineage import lineage
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from typing import Final
 
-LONG = 48_000
+LONG: Final = 48_000
 """Characters of kernels from which on it pays to divide them among processes: about a second."""
-
-BY_LOAD = "load"
-"""Stands for the path of a jobserver where there is no make."""
-
-_MAKES = frozenset({"make", "gmake"})
 
 
 class Jobs:
     """Processes that may run, this one among them: `count`, until `end`."""
 
-    def __init__(self, jobserver: str, wanted: int, patience: float = 0.0) -> None:
-        """Takes up to so many besides the one that there is, of those that are free, or of those
-        of make that are the first to become free in so many seconds. `jobserver` is what the
-        function of that name has said."""
+    def __init__(self, environ: Mapping[str, str], wanted: int) -> None:
+        """Takes up to so many besides the one that there is, of those that are free."""
         self._tokens = b""
         self._pipe = -1
         self.count = 1
         if not wanted:
             return
-        if jobserver == BY_LOAD:
+        if not environ.get("MAKELEVEL"):
             idle = processors() - 1 - int(os.getloadavg()[0])
             self.count += min(wanted, max(0, idle))
             return
-        self._pipe = _opened(jobserver)
+        self._pipe = _opened(_pipe_path(environ.get("MAKEFLAGS", "")))
         if self._pipe >= 0:
-            if patience:
-                from ptxsw.toolchain.process import is_readable
-
-                is_readable(self._pipe, patience)
             self._take(wanted)
         self.count += len(self._tokens)
 
@@ -74,15 +62,6 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def jobserver(environ: Mapping[str, str], process: int) -> str:
-    """Where the slots of the build are counted that runs a process: the path of make's pipe, empty
-    where there is none for this process, `BY_LOAD` outside of make. It holds as long as make runs.
-    """
-    if not environ.get("MAKELEVEL"):
-        return BY_LOAD
-    return _pipe_path(environ.get("MAKEFLAGS", ""), process)
-
-
 def _opened(path: str) -> int:
     """A descriptor of make's pipe that does not wait; -1 where there is none.
 
@@ -96,8 +75,12 @@ def _opened(path: str) -> int:
     return -1
 
 
-def _pipe_path(flags: str, process: int) -> str:
-    """Where the pipe is that the last of make's flags names in a process; "" where none is."""
+def _pipe_path(flags: str) -> str:
+    """Where the pipe is that the last of make's flags names; "" where none is.
+
+    Before 4.4, make closes the pipe for a rule that is not marked as one that runs make, and leaves
+    the numbers in its flags: there they may be those of any file.
+    """
     for word in reversed(flags.split()):
         name, _, value = word.partition("=")
         if name not in ("--jobserver-auth", "--jobserver-fds"):
@@ -106,27 +89,15 @@ def _pipe_path(flags: str, process: int) -> str:
         if kind == "fifo":
             return path
         reading, _, writing = value.partition(",")
-        if not (reading.isdigit() and writing.isdigit()):
-            return ""
-        # Before 4.4, make closes the pipe for a rule that is not marked as one that runs make, and
-        # leaves the numbers in its flags: there they may be those of any file. So make itself is
-        # looked at first, which has the pipe open. What is taken from it counts for all rules.
-        for owner in (*_running_makes(process), process):
-            if _one_pipe(owner, reading, writing):
-                return f"/proc/{owner}/fd/{reading}"
-        return ""
+        numbers = reading.isdigit() and writing.isdigit()
+        return f"/proc/self/fd/{reading}" if numbers and _is_one_pipe(reading, writing) else ""
     return ""
 
 
-def _one_pipe(owner: int, reading: str, writing: str) -> bool:
-    """Are two descriptors of a process the ends of one pipe?"""
+def _is_one_pipe(reading: str, writing: str) -> bool:
+    """Are two descriptors the ends of one pipe?"""
     try:
-        ends = [os.stat(f"/proc/{owner}/fd/{number}") for number in (reading, writing)]
-    except OSError:  # closed, or not ours to see
+        ends = [os.fstat(int(number)) for number in (reading, writing)]
+    except OSError:  # closed
         return False
-    return stat.S_ISFIFO(ends[0].st_mode) and ends[0].st_ino == ends[1].st_ino
-
-
-def _running_makes(process: int) -> Iterator[int]:
-    """The numbers of the processes that run one and are called make, the nearest first."""
-    return (number for number, name in lineage(process) if name in _MAKES)
+    return stat.S_ISFIFO(ends[0].st_mode) and os.path.samestat(*ends)

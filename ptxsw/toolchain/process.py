@@ -48,82 +48,43 @@ class Finished:
         self.stderr: Final = stderr
 
 
-class Running:
-    """A program that runs beside us, its output held back. It does not outlive us, and signals that
-    end us reach it first."""
-
-    def __init__(
-        self, path: str, arguments: Sequence[str], environ: Mapping[str, str], stdin: int = 0
-    ) -> None:
-        """Starts it. Raises OSError where there can be no further process."""
-        self._stdout, self._stderr = PrivateFile(b""), PrivateFile(b"")
-        streams = (stdin, self._stdout.descriptor, self._stderr.descriptor)
-        end_with_parent(0)  # imports what the child will need
-        wanted = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
-        signal.pthread_sigmask(signal.SIG_BLOCK, wanted)  # until it is known whom to pass them to
-        self._caught = 0
-        self._before: Final = {number: signal.signal(number, self._pass_on) for number in wanted}
-        self._failure, told = os.pipe()  # closed when the program has begun
-        parent = os.getpid()
-        try:
-            self._child = os.fork()
-            if self._child == 0:
-                _become(path, arguments, environ, streams, told, parent)
-        except OSError:
-            os.close(self._failure)
-            self._end_passing_on()
-            raise
-        finally:
-            os.close(told)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
-
-    def finish(self) -> Finished:
-        """Waits for its end. Raises OSError where it is no program that can be started."""
-        _, status = os.waitpid(self._child, 0)
-        self._child = 0
-        self._end_passing_on()
-        if self._caught:
-            end_by(self._caught)
-        with open(self._failure, "rb") as told:
-            failure = told.read()
-        if failure:
-            raise OSError(int(failure), os.strerror(int(failure)))
-        return Finished(os.waitstatus_to_exitcode(status), self._stdout.read(), self._stderr.read())
-
-    def finish_within(self, seconds: float) -> Finished | None:
-        """The same; None where it was ended because it took longer."""
-        handle = os.pidfd_open(self._child)
-        try:
-            in_time = is_readable(handle, seconds)
-        finally:
-            os.close(handle)
-        if in_time:
-            return self.finish()
-        self.stop()
-        return None
-
-    def stop(self) -> None:
-        """Ends it, whatever it is doing."""
-        os.kill(self._child, signal.SIGKILL)
-        self.finish()
-
-    def _pass_on(self, number: int, _frame: object) -> None:
-        self._caught = number
-        if self._child:
-            os.kill(self._child, number)
-            os.waitpid(self._child, 0)
-            end_by(number)
-
-    def _end_passing_on(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
 def run_captured(
     path: str, arguments: Sequence[str], environ: Mapping[str, str], stdin: int = 0
 ) -> Finished:
-    """Runs a program to its end; see `Running`. Raises OSError."""
-    return Running(path, arguments, environ, stdin).finish()
+    """Runs a program to its end, its output held back. Signals that end us reach it first; then we
+    end by them. Raises OSError where it cannot be started."""
+    stdout, stderr = PrivateFile(b""), PrivateFile(b"")
+    streams = (stdin, stdout.descriptor, stderr.descriptor)
+    end_with_parent(0)  # imports what the child will need
+    caught: list[int] = []
+    child, parent = 0, os.getpid()
+
+    def pass_on(number: int, _frame: object) -> None:
+        caught.append(number)
+        if child:
+            os.kill(child, number)
+
+    wanted = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in wanted}
+    failure, told = os.pipe()  # closed when the program has begun
+    try:
+        child = os.fork()
+        if child == 0:
+            _become(path, arguments, environ, streams, told, parent)
+        if caught:
+            os.kill(child, caught[0])
+        _, status = os.waitpid(child, 0)
+    finally:
+        os.close(told)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if caught:
+        end_by(caught[0])
+    with open(failure, "rb") as why:
+        error = why.read()
+    if error:
+        raise OSError(int(error), os.strerror(int(error)))
+    return Finished(os.waitstatus_to_exitcode(status), stdout.read(), stderr.read())
 
 
 def _become(
@@ -140,7 +101,6 @@ def _become(
         for number in _PASSED_ON:
             if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
                 signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
         end_with_parent(parent)
@@ -164,16 +124,6 @@ def end_with_parent(parent: int) -> None:
                 os._exit(1)
 
 
-def close_all_but(*descriptors: int) -> None:
-    """Closes what a fork has from its parent, but for these and standard input and output."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in (0, 1, 2, *descriptors):
-            try:
-                os.close(int(name))
-            except OSError:  # the one that has listed them
-                continue
-
-
 def _prctl() -> Callable[[int, int], object]:
     """The C library's function. `ctypes` takes longer to import than all else here, so that what
     it is made of is asked first; a Python may have it under other names."""
@@ -187,15 +137,6 @@ def _prctl() -> Callable[[int, int], object]:
 
         prctl: Callable[[int, int], object] = ctypes.CDLL(None).prctl
         return prctl
-
-
-def is_readable(descriptor: int, seconds: float) -> bool:
-    """Is there something to read, or is it there in so many seconds?"""
-    import select
-
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
 
 
 def end_by(number: int) -> None:

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from ptxsw.patterns import pattern
 from ptxsw.toolchain import find
-from ptxsw.toolchain.large_pages import with_large_pages
 from ptxsw.toolchain.program_files import program_file
 
 
@@ -76,9 +75,13 @@ def assemble(
     with source_file as source, program_file(b"", "output.cubin") as output:
         command = [program, f"-arch={arch}", "-v", *options, source.path, "-o", output.path]
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=timeout,
-            env=with_large_pages(os.environ), pass_fds=source.descriptors + output.descriptors,
-        )  # fmt: skip
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            pass_fds=source.descriptors + output.descriptors,
+        )
         cubin = output.read()
     messages = (done.stdout + done.stderr).replace(source.path, name)
     if _UNKNOWN in messages:

@@ -11,7 +11,6 @@ from ptxsw.toolchain import compiler_caches
 from ptxsw.toolchain.gcc import NAME, VARIABLE, real_nvptx_as
 from ptxsw.toolchain.script import data_directory, write_script
 from ptxsw.toolchain.toolkit import ToolkitError, shadow
-from ptxsw.toolchain.toolkit_search import ToolkitSearch
 
 
 def settings_directory(environ: Mapping[str, str]) -> Path:
@@ -24,15 +23,12 @@ def script(environ: Mapping[str, str]) -> Path:
     return write_script(data_directory(environ) / "bin" / "ptxas")
 
 
-def build_environment(
-    environ: Mapping[str, str], search: ToolkitSearch | None = None
-) -> dict[str, str]:
-    """The environment in which any build meets the stand-in, and compiler caches know of it. A
-    `search` for the toolkit may have been begun. Raises ToolkitError or OSError."""
-    search = search or ToolkitSearch(environ)
+def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which any build meets the stand-in, and compiler caches know of it. Raises
+    ToolkitError or OSError."""
     stand_in = script(environ)
     told = compiler_caches.variables(environ, settings_directory(environ))
-    cuda = shadow(search, environ)
+    cuda = shadow(environ)
     first = cuda / "bin" if cuda is not None else stand_in.parent
     changed = {
         "NVCC_APPEND_FLAGS": _appended(environ, stand_in),
@@ -74,7 +70,7 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
     if tool not in _WITH_TOOLKIT:
         names = ", ".join(sorted((*_WITH_TOOLKIT, "ccache", "gcc", "nvcc", "sccache", "triton")))
         raise ValueError(f"no advice for {tool!r}; there is some for {names}")
-    cuda = shadow(ToolkitSearch(environ), environ)
+    cuda = shadow(environ)
     if cuda is None:
         raise ToolkitError("no CUDA toolkit found: set CUDA_HOME")
     lines = _WITH_TOOLKIT[tool].format(cuda=shlex.quote(str(cuda)))

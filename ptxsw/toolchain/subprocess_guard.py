@@ -17,15 +17,11 @@ else:
     import _signal as signal  # without the enums of `signal`, which take longer than all else here
 
 _TOLD, _ENDED, _FAILED = b"+", b".", b"!"  # the first byte of each piece
-LENGTH = 8  # bytes of the number before it
+_LENGTH = 8  # bytes of the number before it
 
 
 class Lost(Exception):
     """The function has failed; the message says how."""
-
-
-class Died(Lost):
-    """The process has ended before the function did."""
 
 
 class Transcript:
@@ -48,31 +44,26 @@ def call(function: Callable[[Tell], None], timeout: float) -> Transcript:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        run_function(function, writing, timeout, parent)
+        _run(function, writing, timeout, parent)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        pieces = list(read_pieces(pipe))
-    return transcript(pieces, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        pieces = list(_pieces(pipe))
+    return _transcript(pieces, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-def is_complete(pieces: list[bytes]) -> bool:
-    """Has the function ended, or raised?"""
-    return bool(pieces) and pieces[-1].startswith((_ENDED, _FAILED))
-
-
-def transcript(pieces: list[bytes], status: int) -> Transcript:
+def _transcript(pieces: list[bytes], status: int) -> Transcript:
     """What the pieces say, of a process with this status at its end. Raises Lost."""
     if pieces and pieces[-1].startswith(_FAILED):
         raise Lost(pieces[-1][1:].decode(errors="replace"))
-    in_time = is_complete(pieces)
+    in_time = bool(pieces) and pieces[-1].startswith(_ENDED)
     if not in_time and status != -signal.SIGALRM:
-        raise Died(f"the analysis died of {_name(status)}")
+        raise Lost(f"the analysis died of {_name(status)}")
     return Transcript([piece[1:] for piece in pieces if piece.startswith(_TOLD)], in_time=in_time)
 
 
-def read_pieces(pipe: BinaryIO) -> Iterator[bytes]:
+def _pieces(pipe: BinaryIO) -> Iterator[bytes]:
     """What came whole: each piece follows its length."""
-    while len(head := pipe.read(LENGTH)) == LENGTH:
+    while len(head := pipe.read(_LENGTH)) == _LENGTH:
         length = int.from_bytes(head, "big")
         piece = pipe.read(length)
         if len(piece) < length:
@@ -86,28 +77,21 @@ def _name(status: int) -> str:
     return signal.Signals(-status).name if status < 0 else f"status {status}"
 
 
-def run_function(
-    function: Callable[[Tell], None], writing: int, timeout: float, parent: int
-) -> NoReturn:
+def _run(function: Callable[[Tell], None], writing: int, timeout: float, parent: int) -> NoReturn:
     """Runs it to its end, or that of the time or of `parent`; this process ends with it."""
     try:
-        limit_time(timeout)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        signal.setitimer(signal.ITIMER_REAL, timeout)
         end_with_parent(parent)  # a build that is killed leaves no analysis behind
-        lead_nowhere()
-        tell_all(function, writing)
+        _lead_nowhere()
+        _tell_all(function, writing)
         os._exit(0)
     finally:  # never back into the caller's code, whatever was raised
         os._exit(1)
 
 
-def limit_time(seconds: float) -> None:
-    """Has the kernel end this process after so long, whatever it is doing; for 0 never."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def lead_nowhere() -> None:
+def _lead_nowhere() -> None:
     """Has nothing that this process prints be seen."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -115,16 +99,15 @@ def lead_nowhere() -> None:
     os.close(nowhere)
 
 
-def tell_all(function: Callable[[Tell], None], writing: int) -> bool:
-    """Runs it to its end, and writes what it tells, and how it ended. Has it not raised?"""
+def _tell_all(function: Callable[[Tell], None], writing: int) -> None:
+    """Runs it to its end, and writes what it tells, and how it ended."""
 
     def send(kind: bytes, data: bytes) -> None:
-        write_all(writing, (len(data) + 1).to_bytes(LENGTH, "big") + kind + data)
+        write_all(writing, (len(data) + 1).to_bytes(_LENGTH, "big") + kind + data)
 
     try:
         function(lambda data: send(_TOLD, data))
     except Exception as error:
         send(_FAILED, f"{type(error).__name__}: {error}".encode())
-        return False
-    send(_ENDED, b"")
-    return True
+    else:
+        send(_ENDED, b"")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from ptxsw.toolchain import find
 from ptxsw.toolchain.cache import key
 from ptxsw.toolchain.script import data_directory, write_script
-from ptxsw.toolchain.toolkit_search import MARKER, ToolkitSearch
+
+MARKER = ".ptxsw-toolkit"
+"""In the top directory of every shadow toolkit: the real one's path."""
+
+_PATIENCE = 20.0  # seconds for nvcc
+_HERE = "#$ _HERE_="
 
 
 class ToolkitError(Exception):
@@ -57,10 +63,49 @@ def _link_all(source: Path, destination: Path, but: set[str]) -> None:
         private.replace(link)
 
 
-def shadow(search: ToolkitSearch, environ: Mapping[str, str]) -> Path | None:
+def used_toolkit(environ: Mapping[str, str]) -> str | None:
+    """The directory of the CUDA toolkit that a build would use: named by the environment, or
+    nvcc's own. None where there is none."""
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        path = _unshadowed(environ.get(variable))
+        if path is not None:
+            return path
+    return _of_nvcc(environ) or _unshadowed("/usr/local/cuda")
+
+
+def _of_nvcc(environ: Mapping[str, str]) -> str | None:
+    """What nvcc says of itself: it may be a script that starts another one."""
+    nvcc = find.on_path("nvcc", environ)
+    if nvcc is None:
+        return None
+    try:
+        done = subprocess.run(
+            [nvcc, "--dryrun", "-c", "none.cu"],
+            env=environ, capture_output=True, text=True, errors="replace", timeout=_PATIENCE,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    for line in done.stderr.splitlines():
+        if line.startswith(_HERE):
+            return _unshadowed(os.path.dirname(line[len(_HERE) :]))
+    return None
+
+
+def _unshadowed(path: str | None) -> str | None:
+    """The toolkit in a directory, or that of which it is a shadow."""
+    if not path:
+        return None
+    marker = os.path.join(path, MARKER)
+    if os.path.exists(marker):
+        with open(marker, encoding="utf-8") as file:
+            path = file.read().strip()
+    return path if os.path.exists(os.path.join(path, "bin", "ptxas")) else None
+
+
+def shadow(environ: Mapping[str, str]) -> Path | None:
     """A shadow of the toolkit that a build would use, made where it is not there yet; None
     where there is no toolkit. Raises ToolkitError or OSError."""
-    cuda = search.found()
+    cuda = used_toolkit(environ)
     if cuda is None:
         return None
     name = key(os.path.abspath(cuda).encode())[:12]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ptxsw import other_targets
+from ptxsw import passes
 from ptxsw.emulator.run import emulate
 from ptxsw.pipeline import Options, optimize
 from ptxsw.rewrites import REWRITES
@@ -38,7 +38,7 @@ def test_without_a_loop_it_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> 
         runs.append("run")
         return emulate(*args, **more)
 
-    monkeypatch.setattr(other_targets, "emulate", counting)
+    monkeypatch.setattr(passes, "emulate", counting)
     text = crowded()
     result = optimize(text, Options(mode="force", arch="sm_80"))
     assert result.text != text and runs == ["run"]

@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from benchmarks.scale import many_kernels
-from ptxsw import other_targets
+from ptxsw import passes
 from ptxsw.analysis.shared_arrays import shared_arrays
 from ptxsw.cost import counted, nvdisasm, sass
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, together
@@ -264,7 +264,7 @@ def test_a_permutation_that_does_not_pay_is_not_run(
         ran.append(module.source.text)
         return emulate(module, *args, **more)
 
-    monkeypatch.setattr(other_targets, "emulate", emulated)
+    monkeypatch.setattr(passes, "emulate", emulated)
     made, kernel, decision = auto(text_of(program))
     assert made == text_of(program) and not decision.kept
     assert "bank-conflicts" in {r.rewrite for r in kernel.refusals or ()}

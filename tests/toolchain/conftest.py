@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from ptxsw.toolchain import find, front, server_client
+from ptxsw.toolchain import find
 from tests.heads import head
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +39,7 @@ if behaviour != "real":
     class Result:
         text: str
         report: object
-    def optimize(text, options, name, watch, jobs, keep, registers):
+    def optimize(text, options, name, watch, jobs, keep):
         from ptxsw.report import Kernel, Report
         print("noise"); print("noise", file=sys.stderr)
         if os.environ.get("COUNT"):
@@ -187,53 +183,3 @@ class Build:
 @pytest.fixture
 def build(work: Path, ptxas: str) -> Build:
     return Build(work, ptxas)
-
-
-# ---------------------------------------------------------------- beside a build
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Waits for it, and fails where it does not come."""
-    for _ in range(400):
-        if holds():
-            return
-        time.sleep(0.05)
-    pytest.fail("it does not come")
-
-
-class Front:
-    """The front of a build that sleeps. `path` is the socket of the server behind it."""
-
-    def __init__(self, directory: Path, at_once: str = "") -> None:
-        directory.mkdir(mode=0o700)
-        self.path = directory / "server"
-        self.build = subprocess.Popen(["sleep", "600"])
-        handle, held = os.pidfd_open(self.build.pid), os.open(directory, os.O_RDONLY)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(self.path))
-            listener.listen()
-            given = (listener.fileno(), handle, held)
-            self.process = subprocess.Popen(
-                [
-                    sys.executable, "-I", "-S", "-c", server_client._PROGRAM, str(ROOT),
-                    str(directory), *map(str, given), at_once,
-                ],
-                pass_fds=given, cwd="/",
-            )  # fmt: skip
-        os.close(handle)
-        os.close(held)
-        until((directory / front.NUMBER).exists)
-
-    def children(self) -> list[int]:
-        """The numbers of the processes that it has started and that run."""
-        number = self.process.pid
-        return [int(n) for n in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
-
-    def end(self) -> None:
-        children = self.children() if self.process.poll() is None else []
-        for process in (self.build, self.process):
-            process.kill()
-            process.wait()
-        for number in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)

@@ -16,7 +16,7 @@ from ptxsw import Options, optimize
 from ptxsw.excerpt import Excerpt
 from ptxsw.passes import Passes
 from ptxsw.toolchain.cache import Cache
-from ptxsw.toolchain.jobs import BY_LOAD, Jobs, jobserver
+from ptxsw.toolchain.jobs import Jobs
 from ptxsw.toolchain.kernel_cache import KernelCache
 
 FOUR = frozenset(range(4))
@@ -33,14 +33,13 @@ def in_make(flags: str) -> dict[str, str]:
 
 
 def test_outside_of_make_the_idle_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert jobserver({}, os.getpid()) == BY_LOAD
-    assert Jobs(BY_LOAD, 3).count == 3
+    assert Jobs({}, 3).count == 3
     monkeypatch.setattr(os, "getloadavg", lambda: (17.0, 9.0, 9.0))
-    assert Jobs(BY_LOAD, 3).count == 1
+    assert Jobs({}, 3).count == 1
 
 
 def test_no_more_than_is_wanted() -> None:
-    assert [Jobs(BY_LOAD, wanted).count for wanted in (0, 1, 9)] == [1, 2, 3]
+    assert [Jobs({}, wanted).count for wanted in (0, 1, 9)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("style", ["fifo", "pipe"])
@@ -57,7 +56,7 @@ def test_in_make_what_the_jobserver_has(
         reading, writing = os.pipe()
         flags = f"rw --jobserver-fds=98,99 -j --jobserver-auth={reading},{writing}"
     os.write(writing, free)
-    taken = Jobs(jobserver(in_make(flags), os.getpid()), 3)
+    taken = Jobs(in_make(flags), 3)
     assert taken.count == count
     taken.end()
     os.write(writing, b".")
@@ -71,22 +70,20 @@ def test_in_make_what_the_jobserver_has(
     "flags", ["", "k", " -j4 --jobserver-auth=98,99", " --jobserver-auth=fifo:/nonexistent"]
 )
 def test_in_make_without_a_jobserver_for_us_only_one(flags: str) -> None:
-    assert Jobs(jobserver(in_make(flags), os.getpid()), 3).count == 1
+    assert Jobs(in_make(flags), 3).count == 1
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
-@pytest.mark.parametrize("mark", ["+", ""])
-def test_a_real_make(mark: str, tmp_path: Path) -> None:
-    """With -j3 a rule gets two more processes, whether make takes it for a make or not, and all
-    rules end."""
+def test_a_real_make(tmp_path: Path) -> None:
+    """With -j3 a rule that make takes for a make gets two more processes, and all rules end."""
     program = (
         "import os, sys; sys.path.insert(0, sys.argv[1]); from ptxsw.toolchain import jobs; "
         "os.sched_getaffinity = lambda _: range(8); "
-        "one = jobs.Jobs(jobs.jobserver(os.environ, os.getpid()), 7); "
+        "one = jobs.Jobs(os.environ, 7); "
         "print(one.count); one.end()"
     )
     (tmp_path / "Makefile").write_text(
-        f'all:\n\t{mark}@{sys.executable} -c "{program}" {Path(__file__).parents[2]}\n'
+        f'all:\n\t+@{sys.executable} -c "{program}" {Path(__file__).parents[2]}\n'
     )
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     for option, count in (("-j3", "3"), ("-j1", "1")):
@@ -103,7 +100,7 @@ def test_descriptors_that_are_no_ends_of_one_pipe_are_let_be() -> None:
     first, second = os.pipe(), os.pipe()
     os.write(second[1], b"data")
     flags = f" -j4 --jobserver-auth={second[0]},{first[1]}"
-    taken = Jobs(jobserver(in_make(flags), os.getpid()), 3)
+    taken = Jobs(in_make(flags), 3)
     assert taken.count == 1
     assert os.read(second[0], 9) == b"data"
     for descriptor in (*first, *second):

@@ -22,7 +22,7 @@ from ptxsw.toolchain.messages import LineMap, map_back
 from ptxsw.toolchain.partial import beginning, compose, finished
 from ptxsw.toolchain.process import PrivateFile
 from ptxsw.toolchain.report_files import save_report
-from ptxsw.toolchain.subprocess_guard import Lost, call, read_pieces
+from ptxsw.toolchain.subprocess_guard import Lost, _pieces, call
 from tests.toolchain.conftest import KERNELS
 
 Tell = Callable[[bytes], None]
@@ -103,7 +103,7 @@ def test_a_hanging_call_ends_in_time() -> None:
 
 def test_a_piece_that_is_cut_off_is_none() -> None:
     data = b"".join(len(piece).to_bytes(8, "big") + piece for piece in (b"one", b"", b"three"))
-    assert [list(read_pieces(io.BytesIO(data[:end]))) for end in (len(data), -1, 18, 10, 3)] == [
+    assert [list(_pieces(io.BytesIO(data[:end]))) for end in (len(data), -1, 18, 10, 3)] == [
         [b"one", b"", b"three"], [b"one", b""], [b"one"], [], []
     ]  # fmt: skip
 

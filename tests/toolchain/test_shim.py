@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.toolchain.large_pages import TUNABLES
 from tests.toolchain.conftest import DRIVER, KERNELS, ROOT, Done, StandIn, environment, run
 
 # Each line is given to the real ptxas and to the stand-in, which finds nothing to rewrite here
@@ -273,17 +272,6 @@ def test_no_ptxas(work: Path, stand_in: StandIn) -> None:
     done = stand_in("-arch=sm_80", "add.ptx", PTXSW_REAL_PTXAS=str(work / "none"))
     assert done.status == 127 and done.stderr.startswith(b"ptxsw: no ptxas found")
     assert done.stderr.count(b"\n") == 1
-
-
-def test_ptxas_takes_memory_in_large_pages(work: Path, stand_in: StandIn) -> None:
-    """Whether its text was rewritten or not; what the build itself tells glibc stays."""
-    fake = work / "fake"
-    fake.write_text('#!/bin/sh\necho "$GLIBC_TUNABLES" > seen\n')
-    fake.chmod(0o755)
-    for name in ("add.ptx", "one.ptx"):
-        for own, seen in (({}, TUNABLES), ({"GLIBC_TUNABLES": "a=1"}, "a=1")):
-            stand_in(name, "-o", "out", PTXSW_REAL_PTXAS=str(fake), **own)
-            assert (work / "seen").read_text() == f"{seen}\n"
 
 
 def test_a_loop_ends(work: Path, stand_in: StandIn) -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from ptxsw.toolchain import find, standin
 from ptxsw.toolchain.script import write_script
-from ptxsw.toolchain.toolkit import ToolkitError, make_toolkit
-from ptxsw.toolchain.toolkit_search import MARKER, ToolkitSearch
+from ptxsw.toolchain.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit
 from tests.toolchain.conftest import ROOT, StandIn, run
 
 SOURCES = ROOT / "benchmarks" / "kernelgen" / "cuda"
@@ -84,8 +83,8 @@ def test_refusals(cuda: Path, tmp_path: Path) -> None:
 
 def test_finding_the_toolkit(cuda: Path, tmp_path: Path) -> None:
     shadow = make_toolkit(cuda, tmp_path / "shadow")
-    assert ToolkitSearch({"CUDA_HOME": str(cuda)}).found() == str(cuda)
-    assert ToolkitSearch({"CUDA_PATH": str(shadow)}).found() == str(cuda)
+    assert used_toolkit({"CUDA_HOME": str(cuda)}) == str(cuda)
+    assert used_toolkit({"CUDA_PATH": str(shadow)}) == str(cuda)
 
 
 def test_advice(cuda: Path, tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ ROUTES = ("prefix", "shadow", "exec")
 @pytest.fixture(scope="session")
 def toolkit() -> Path:
     """A CUDA toolkit with nvcc: the machine's, or the wheel's."""
-    path = ToolkitSearch(os.environ).found()
+    path = used_toolkit(os.environ)
     found = None if path is None else Path(path)
     if found is None:
         wheel = next((c for c in find.candidates(os.environ) if "package" in c.origin), None)
