@@ -46,8 +46,7 @@ class Change(Struct, frozen=True):
     replaces: frozenset[int]  # what gives way, moves, or comes under a guard
     proof: Proof
     detail: Detail
-    keeps_alive: frozenset[int] = frozenset()  # whose results it uses
-    source: int | None = None  # the one of these that a report names
+    source: int | None = None  # whose result it uses, as a report says
     obligations: tuple[Obligation, ...] = ()  # what was proved, for those who prove it again
     worth: Worth = Worth()
     claims: tuple[Claim, ...] = ()  # what the check of the new text has to establish

@@ -25,8 +25,6 @@ class Origin(Enum):
     UNDEFINED = auto()  # a register that nobody has written
     OTHER_LANE = auto()  # what only another lane knows
     ELECTED = auto()  # is this the lane of its warp that `elect` chose?
-    UNSET = auto()  # what a register holds where the stretch that sets it was not run
-    POISON = auto()  # what a shuffle gives where the warp may not be whole
     UNKNOWN = auto()  # a value of its own, equal to no other
     NAMED = auto()  # whatever the name says, to the one who asks
 

@@ -91,16 +91,14 @@ def changes(plan: Plan, judge: Legality | None) -> Iterator[Change]:
     """Each thing that a plan does. With a `judge`, its obligations, too."""
     for rewrite in plan.rewrites:
         name = LOAD_ELIMINATION if rewrite.is_copy else SHUFFLE
-        sources = frozenset(part.source for part in rewrite.parts)
         yield Change(
-            name, rewrite.dest, frozenset({rewrite.dest}), rewrite.proof, rewrite, sources,
+            name, rewrite.dest, frozenset({rewrite.dest}), rewrite.proof, rewrite,
             rewrite.source, () if judge is None else judge.proved(rewrite),
         )  # fmt: skip
     for hoist in plan.hoists:
         yield Change(SHUFFLE, hoist.load, frozenset({hoist.load}), Proof(), hoist)
     for halo in plan.halos:
-        kept = frozenset({halo.lead})
-        yield Change(SHUFFLE, halo.lead, frozenset(), halo.proof, halo, kept)
+        yield Change(SHUFFLE, halo.lead, frozenset(), halo.proof, halo)
     for loop in plan.loops:
         moved = loop.under | {loop.leave}
         yield Change(UNIFORM_LOOPS, loop.header, moved, Proof(), loop)

@@ -80,7 +80,7 @@ def kept_values(
         tests = () if detail.test is None else (_TOLD,)
         yield Change(
             NAME, detail.at, frozenset({detail.at}), Proof(tests=tests), detail,
-            frozenset({detail.source}), detail.source,
+            detail.source,
         )  # fmt: skip
     for pair, store in open_pairs.items():
         named = f"{store.instruction.name} at line {kernel.line(store.index)}"

@@ -52,7 +52,7 @@ def joined_loads(
             continue
         label = cfg.name(cfg.block_of[detail.at])
         yield Change(
-            NAME, detail.at, frozenset({detail.at}), Proof(), detail, frozenset(detail.sources),
+            NAME, detail.at, frozenset({detail.at}), Proof(), detail,
             detail.sources[0], claims=join_claims(builder, kernel.text, detail, label),
         )  # fmt: skip
 

@@ -98,10 +98,9 @@ class ScalarReplacement:
         for detail, proof in details:
             at = detail.stores[-1] if isinstance(detail, DeferredStores) else detail.at
             source = None if isinstance(detail, DeferredStores) else detail.source
-            kept = frozenset() if source is None else frozenset({source})
             tests = () if detail.test is None else (_TOLD,)
             yield Change(
-                self.name, at, served(detail), replace(proof, tests=tests), detail, kept, source,
+                self.name, at, served(detail), replace(proof, tests=tests), detail, source,
                 claims=told.get(detail, ()),
             )  # fmt: skip
 

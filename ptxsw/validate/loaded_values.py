@@ -24,17 +24,7 @@ def is_load(node: Term) -> bool:
 
 def is_constant_load(node: Term) -> bool:
     """Is it a load of unwritten memory?"""
-    return _is_first(node, CONSTANT)
-
-
-def is_first_load(node: Term) -> bool:
-    """Is it what memory held where the comparison began?"""
-    return _is_first(node, 0)
-
-
-def _is_first(node: Term, epoch: int) -> bool:
-    """Is it a load of memory in an epoch, before any store of it?"""
-    return is_load(node) and node.value[0][2] == epoch and not node.value[0][3]
+    return is_load(node) and node.value[0][2] == CONSTANT and not node.value[0][3]
 
 
 def holds_first(value: Term) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from ptxsw.analysis.lane_reuse import candidates
-from ptxsw.analysis.register_variance import register_variance
 from ptxsw.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
@@ -159,7 +158,6 @@ def check(seed: int) -> int:
     assert not trace.statistics.timed_out
     by_index = {a.index: a for a in trace.accesses}
     params, uniform = params_of(seed), Uniform()
-    levels = register_variance(trace)
     compared = 0
     for lane in range(LANES):
         thread = thread_of(module, trace.cfg, params, lane)
@@ -169,7 +167,7 @@ def check(seed: int) -> int:
             times[place] = times.get(place, 0) + 1
             if times[place] > 1:
                 continue  # a cycle that is no loop: lanes need not be at the same iteration of it
-            agree_on(trace, levels, event, uniform, lane)
+            agree_on(trace, event, uniform, lane)
             if event.address is None or event.index not in by_index:
                 assert event.address is None, f"{event} was not found"
                 continue
@@ -179,15 +177,13 @@ def check(seed: int) -> int:
     return compared
 
 
-def agree_on(
-    trace: Trace, levels: Mapping[Reg, Variance], event: Event, uniform: Uniform, lane: int
-) -> None:
+def agree_on(trace: Trace, event: Event, uniform: Uniform, lane: int) -> None:
     """Registers and branches that are called uniform are."""
     place = (event.index, event.iterations)
     if event.taken is not None and trace.branches.get(event.index) == Variance.UNIFORM:
         uniform.agree(("branch", *place), event.taken, lane)
     for reg, value in event.written:
-        if levels.get(reg) == Variance.UNIFORM:
+        if trace.registers.get(reg) == Variance.UNIFORM:
             uniform.agree((reg.name, *place), value, lane)
 
 

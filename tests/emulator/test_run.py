@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ptxsw.analysis.coalescing import is_uniform, lane_stride, sectors
-from ptxsw.analysis.register_variance import register_variance
 from ptxsw.emulator.affine import Affine, without_constant
 from ptxsw.emulator.node import Variance, split
 from ptxsw.emulator.run import emulate
@@ -230,19 +229,6 @@ def test_a_call_does_not_keep_the_carry() -> None:
     for between, level in (("", Variance.UNIFORM), (call, Variance.LANE)):
         trace = trace_of(kernel(text.format(between)).replace(".visible .entry", body))
         assert of_kind(trace, "load")[0].variants[0].address.variance is level
-
-
-def test_registers_read_before_they_are_written_vary() -> None:
-    """Nobody knows what they hold; those that a trace does not follow included."""
-    trace = trace_of(
-        kernel(
-            "add.u32 %r3, %r3, 1;\nst.global.u32 [%rd1], %r3;\nadd.u32 %r4, %r1, %ctaid.x;\n"
-            "st.global.u32 [%rd1], %r4;\nret;"
-        )
-    )
-    levels = register_variance(trace)
-    assert levels[Reg("%r3")] is Variance.LANE
-    assert levels[Reg("%r4")] is Variance.UNIFORM
 
 
 INDIRECT = (

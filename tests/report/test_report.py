@@ -34,7 +34,6 @@ from ptxsw.report.text import (
     analysis_markdown,
     analysis_text,
     coloured,
-    optimization_markdown,
     optimization_text,
 )
 
@@ -209,8 +208,6 @@ def test_markdown() -> None:
         "| optimize --mode force |",
         "|---:|---|---:|---:|---:|---:|---:|---|---|---|",
     ]
-    lines = optimization_markdown(report).splitlines()
-    assert "| 20 | 10 | +3 | a barrier stands between |" in lines
 
 
 def test_all_that_may_be_absent_comes_back() -> None:
