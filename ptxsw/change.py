@@ -36,6 +36,12 @@ class Worth(Struct, frozen=True):
     instructions: float = 0.0
     wavefronts: float = 0.0  # passes of the memory pipe of an SM
 
+    @property
+    def cycles(self) -> float:
+        """What is added of an SM's time if nothing overlaps: it issues four instructions a cycle,
+        and serves one wavefront."""
+        return self.instructions / 4 + self.wavefronts
+
 
 class Change(Struct, frozen=True):
     """One thing to do, complete: nothing else is asked of the rewrite later. Numbers are positions

@@ -83,9 +83,10 @@ class Profitability:
             each.scales = Scales(each.function.name, self._arch, block, falls)
         texts = [WeighedText(each.excerpt.module, lambda: each.original)]
         for state in each.states:
-            sure = self._unsure.isdisjoint(c.rewrite for c in each.attempts[state.number].changes)
-            foreseen = partial(self._foreseen, each.attempts[state.number], state, each.scales)
-            texts.append(WeighedText(state.module, partial(self._trace, state), sure, foreseen))
+            attempt = each.attempts[state.number]
+            foreseen = partial(self._foreseen, attempt, state, each.scales)
+            trace = partial(self._trace, state)
+            texts.append(WeighedText(state.module, trace, self._cycles(attempt), foreseen))
         weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
         wrong = self._texts.take_back_wrong(each, weighed.kept)
         if wrong is not None:
@@ -122,6 +123,13 @@ class Profitability:
             reason = f"ptxas makes more of it for {asked}: {was} to {now} instructions"
             each.drop(number, reason)
             each.return_to(len(each.states) - 1)
+
+    def _cycles(self, attempt: Attempt) -> float | None:
+        """What its changes add to the time of a warp by their own counts; None where only ptxas
+        knows."""
+        if not self._unsure.isdisjoint(change.rewrite for change in attempt.changes):
+            return None
+        return sum(change.worth.cycles for change in attempt.changes)
 
     def _foreseen(
         self, attempt: Attempt, state: RewrittenState, scales: Scales

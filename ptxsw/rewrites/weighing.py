@@ -34,11 +34,12 @@ _FIRST_ARCH = 70  # whose machine code is read
 class WeighedText(Struct, frozen=True):
     """A kernel as a rewrite left it, or the original. `trace` runs it symbolically, or knows what
     that gave; `foreseen` tells, without that, what of it a rewrite knows. Where ptxas cannot be
-    asked only a `sure` one may stay."""
+    asked, the `cycles` decide that its changes add by their own counts; None where these say too
+    little."""
 
     module: Module
     trace: Callable[[], Trace]
-    sure: bool = True
+    cycles: float | None = 0.0
     foreseen: Callable[[], Wavefronts | None] = lambda: None
 
 
@@ -94,11 +95,10 @@ class Scales:
                 return Weighed(base, dict.fromkeys(rest, str(error)), decision)
             except (NotCounted, UnknownTarget) as error:
                 reason = str(error)
-        # Each text contains the rewrites of all earlier ones, so all of them have to be sure.
-        kept = max(n for n in rest if n == base or all(texts[m].sure for m in range(base, n + 1)))
+        kept = _by_own_counts(texts, base)
         said = f"by the rewrites' own counts; their cost in registers is not known: {reason}"
-        why = f"its cost in registers is not known: {reason}"
-        return Weighed(kept, dict.fromkeys(rest, why), Decision(kept > 0, COUNTS, said))
+        why = {number: _unknown_gain(texts[number], reason) for number in rest}
+        return Weighed(kept, why, Decision(kept > 0, COUNTS, said))
 
     def forget(self, kept: int) -> None:
         """Forget what is known of texts behind number `kept`."""
@@ -186,3 +186,22 @@ class Scales:
         """The line of the original from which an instruction of a text comes."""
         source, kernel = text.module.source, text.module.kernel(self._name)
         return lambda index: source.line(kernel.body.instructions[index].span.start)
+
+
+def _by_own_counts(texts: Sequence[WeighedText], base: int) -> int:
+    """The last text that takes less time than the one kept before it, where none on the way takes
+    more than the one before: each contains the rewrites of all earlier ones."""
+    kept, saved = base, 0.0
+    for number in range(base + 1, len(texts)):
+        cycles = texts[number].cycles
+        if cycles is None or cycles > 0:
+            break
+        saved -= cycles
+        kept = number if saved > 0 else kept
+    return kept
+
+
+def _unknown_gain(text: WeighedText, reason: str) -> str:
+    if text.cycles is None or text.cycles < 0:
+        return f"its cost in registers is not known: {reason}"
+    return f"by its own counts it saves nothing, and ptxas cannot be asked: {reason}"

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from msgspec import structs
@@ -16,6 +16,7 @@ from msgspec import structs
 from benchmarks.scale import many_kernels
 from ptxsw import passes
 from ptxsw.analysis.shared_arrays import shared_arrays
+from ptxsw.change import Worth
 from ptxsw.cost import counted, nvdisasm, sass
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, together
 from ptxsw.cost.counted import Counted, NotCounted, Use
@@ -31,7 +32,7 @@ from ptxsw.parser import parse
 from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Decision, Kernel
-from ptxsw.rewrites.weighing import cannot_count
+from ptxsw.rewrites.weighing import Scales, WeighedText, cannot_count
 from ptxsw.toolchain import ptxas
 from tests.heads import head
 
@@ -339,6 +340,38 @@ def test_without_ptxas_the_rewrites_count(monkeypatch: pytest.MonkeyPatch) -> No
     assert result.text == LOOP
     (reason,) = {r.reason for r in result.report.kernels[0].refusals or () if "ptxas" in r.reason}
     assert reason.startswith("its cost in registers is not known: no ptxas found")
+
+
+@pytest.mark.parametrize(
+    ("worths", "kept"),
+    [
+        ([Worth(-1.0)], 1),
+        ([Worth(0.0)], 0),
+        ([Worth(50.0)], 0),
+        ([Worth(6.0, -2.0)], 1),  # an SM issues four instructions in the time of a wavefront
+        ([Worth(8.0, -2.0)], 0),
+        ([Worth(0.0), Worth(-1.0)], 2),
+        ([Worth(-1.0), Worth(50.0)], 1),
+        ([Worth(50.0), Worth(-99.0)], 0),
+        ([Worth(-1.0), None, Worth(-1.0)], 1),  # what the second one costs, only ptxas knows
+        ([None], 0),
+    ],
+)
+def test_without_ptxas_only_what_pays_by_its_own_counts_stays(
+    worths: list[Worth | None], kept: int
+) -> None:
+    """Each text holds the changes of all before it."""
+    module = parse(LOOP)
+
+    def trace() -> NoReturn:
+        raise AssertionError("nobody has to run it")
+
+    texts = [WeighedText(module, trace)]
+    texts += [WeighedText(module, trace, None if w is None else w.cycles) for w in worths]
+    with pytest.raises(StopIteration) as end:
+        next(Scales("k", "sm_60", None).choose(texts, 0))
+    assert end.value.value.kept == kept
+    assert end.value.value.decision.kept == (kept > 0)
 
 
 @pytest.mark.parametrize("error", [TimeoutError("took too long"), OSError("no memory")])
