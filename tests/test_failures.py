@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -196,3 +196,12 @@ def test_only_tasks_whose_questions_cannot_be_answered_fail() -> None:
 
     results = dict(batched(((n, task(n)) for n in range(4)), answer, 4))
     assert results == {0: "failed", 1: 6, 2: 3, 3: 2}
+
+
+def test_an_answer_may_be_an_exception() -> None:
+    """ptxas may have no code for a target: that is an answer, and no fault of the kernel."""
+
+    def task() -> Generator[str, Exception, str]:
+        return str((yield "sm_70"))
+
+    assert dict(batched([(0, task())], lambda _: [ValueError("no code")], 4)) == {0: "no code"}

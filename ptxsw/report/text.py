@@ -100,6 +100,13 @@ def optimization_text(report: Contents, paint: Paint = plain, width: int | None 
     )
 
 
+def optimization_markdown(report: Contents) -> str:
+    """What was rewritten and what was left alone, as Markdown."""
+    return _warning(report) + _lines(
+        report, lambda kernel: _optimization(kernel, draw_markdown, _heading)
+    )
+
+
 def _warning(report: Contents) -> str:
     return f"WARNING: {report.warning}\n\n" if report.warning is not None else ""
 

@@ -34,6 +34,7 @@ from ptxsw.report.text import (
     analysis_markdown,
     analysis_text,
     coloured,
+    optimization_markdown,
     optimization_text,
 )
 
@@ -208,6 +209,8 @@ def test_markdown() -> None:
         "| optimize --mode force |",
         "|---:|---|---:|---:|---:|---:|---:|---|---|---|",
     ]
+    lines = optimization_markdown(report).splitlines()
+    assert "| 20 | 10 | +3 | a barrier stands between |" in lines
 
 
 def test_all_that_may_be_absent_comes_back() -> None:
