@@ -23,6 +23,7 @@ from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
 from ptxsw.validate.scopes import renumbered
 from ptxsw.validate.surroundings import difference
+from ptxsw.validate.well_typed import ill_typed
 
 if TYPE_CHECKING:
     from ptxsw.validate.proof import Validation
@@ -59,6 +60,11 @@ def validate(
     differs = difference(first, second, kernel, other, permuted=shared_layout is not None)
     if differs is not None:
         return Unproved(differs)
+    wrong = ill_typed(kernel, other)
+    if wrong is not None:
+        instruction, reason = wrong
+        line = second.source.line(instruction.start)
+        return Mismatch(f"ptxas refuses it: {reason}", None, line, {})
     read = [read_claim(claim, first, kernel) for claim in claims]
     edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
 
