@@ -69,10 +69,19 @@ class Body(Struct, frozen=True, dict=True):
     statements: tuple[Statement, ...]
     span: Span  # from `{` to `}`, both included
     parameters: tuple[Variable, ...] = ()  # results and parameters of the function
+    never_return: frozenset[str] = frozenset()  # functions of the module that say `.noreturn`
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         return tuple([s for s in self.statements if type(s) is Instruction])
+
+    def ends_path(self, instruction: Instruction) -> bool:
+        """Is it a call of a function that never returns to what stands behind it?"""
+        return (
+            bool(self.never_return)
+            and instruction.opcode == "call"
+            and any(type(o) is Symbol and o.name in self.never_return for o in instruction.operands)
+        )
 
     @cached_property
     def others(self) -> tuple[Statement, ...]:

@@ -14,6 +14,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, read, written
 from ptxsw.cli.progress import working
 from ptxsw.errors import naming
+from ptxsw.source import encoded
 
 if TYPE_CHECKING:
     from ptxsw.toolchain.arguments import CommandLine
@@ -43,7 +44,7 @@ def assemble(
     first, stdin = line.inputs[0], None
     text, _ = ("", "") if first.is_text else read(first.value)
     if first.is_stdin:
-        stdin = text.encode()
+        stdin = encoded(text)
     own = [] if line.arch is not None else _own_target(text)
     _ptxas(line, own, stdin)
 

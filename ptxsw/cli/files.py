@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxsw.cli.terminal import write_exact
 from ptxsw.errors import naming
+from ptxsw.source import decoded, encoded
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -28,9 +29,9 @@ def read(path: str) -> tuple[str, str]:
     data = _stdin() if path == "-" else _bytes(path)
     name = "<stdin>" if path == "-" else path
     try:
-        return data.decode("utf-8"), name
-    except UnicodeDecodeError as error:
-        raise CommandError(f"{name}: not a text file: byte {error.start} is not UTF-8") from error
+        return decoded(data), name
+    except ValueError as error:
+        raise CommandError(f"{name}: not a text file: {error}") from error
 
 
 def read_kernels(path: str) -> tuple[str, str]:
@@ -115,8 +116,8 @@ def write(path: str, text: str) -> None:
     if path == "-":
         write_exact(sys.stdout, text)
         return
-    with written(path) as private, open(private, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
+    with written(path) as private, open(private, "wb") as file:
+        file.write(encoded(text))
 
 
 def failed_kernels(report: Report | Prediction) -> Iterator[str]:

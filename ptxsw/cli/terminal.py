@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from ptxsw.printable import lines
+from ptxsw.printable import lines, well_formed
+from ptxsw.source import encoded
 
 if TYPE_CHECKING:
     from ptxsw.report.layout import Paint
@@ -31,7 +32,11 @@ class GuardedStream:
         self.write("".join(texts))
 
     def exact(self, text: str) -> int:
-        return self._stream.write(text)
+        if not isinstance(self._stream, io.TextIOWrapper) or well_formed(text) == text:
+            return self._stream.write(text)
+        self._stream.flush()
+        self._stream.buffer.write(encoded(text))
+        return len(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

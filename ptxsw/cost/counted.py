@@ -30,6 +30,7 @@ from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ir import Function
+from ptxsw.source import encoded
 from ptxsw.target import plain_name
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
@@ -245,7 +246,7 @@ def _entries(questions: Iterable[Question], programs: Tools) -> Iterator[str]:
     identity = _identity(programs).encode()
     for question in questions:
         text = combined([question]).text
-        yield COUNTED + key(text.encode(), question.arch.encode(), identity)
+        yield COUNTED + key(encoded(text), question.arch.encode(), identity)
 
 
 def _identity(programs: Tools) -> str:

@@ -1,6 +1,7 @@
 """The control flow of a body of PTX.
 
-Branches, returns and exits end a block, guarded or not; calls and barriers do not.
+Branches, returns and exits end a block, guarded or not; barriers do not, nor do calls, but of
+functions that say `.noreturn`: what stands behind is not reached through them.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def _built(body: Body) -> Cfg:
             case _:
                 pass
     starts = sorted(
-        {0, *label_at.values()} | {at + 1 for at, ins in enumerate(instructions) if ends_block(ins)}
+        {0, *label_at.values()}
+        | {at + 1 for at, ins in enumerate(instructions) if ends_block(ins) or body.ends_path(ins)}
     )
     # A label behind the last instruction gets an empty block, so that branches there have a
     # target. A branch at the very end falls into nothing: that makes no block.
@@ -116,7 +118,10 @@ def _built(body: Body) -> Cfg:
     blocks = []
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else len(instructions)
-        targets = _targets(instructions[start:end], label_at, tables, end) if start < last else []
+        run = instructions[start:end]
+        targets = _targets(run, label_at, tables, end) if start < last else []
+        if run and run[-1].guard is None and body.ends_path(run[-1]):
+            targets = []
         table = _table(instructions[start:end], label_at, tables)
         blocks.append(
             Block(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from ptxsw.gpu.driver import Device
+from ptxsw.source import encoded
 from ptxsw.toolchain.ptxas import NoPtxas, assemble
 
 FREE_SHARED = 48 << 10
@@ -62,4 +63,4 @@ def image(text: str, arch: str) -> bytes:
     try:
         return assemble(text, own[1] if own else arch).cubin
     except NoPtxas:
-        return text.encode() + b"\0"  # a C string to the driver
+        return encoded(text) + b"\0"  # a C string to the driver

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from sys import intern
+
+from msgspec.structs import replace
 
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Directive, Function, Label, Module, Signature, Symbol, Variable
@@ -66,8 +68,8 @@ class _Parser:
         self.targets: tuple[str, ...] = ()
         self.address_size = 64
         self.files: dict[int, str] = {}
-        self.load_body = partial(_load, self.surroundings)
         self.functions: list[Function] = []
+        self.load_body = partial(_load, self.surroundings, self.functions)
         self.variables: list[Variable] = []
         self.directives: list[Directive] = []
 
@@ -342,13 +344,16 @@ def _unusual(value: str) -> bool:
     return "/" in value or '"' in value or "=" in value
 
 
-def _load(surroundings: Surroundings, function: Function) -> Body:
+def _load(surroundings: Surroundings, functions: Sequence[Function], function: Function) -> Body:
     parameters = (*function.returns, *function.params)
     if function.body_span is None:
         return Body((), Span(function.span.end, function.span.end), parameters)
     body = read(surroundings, function.body_span, parameters)
     _require_targets(surroundings.source, body)
-    return body
+    if ".noreturn" not in surroundings.source.text:
+        return body
+    named = frozenset(f.name for f in functions if ("noreturn", "") in f.directives)
+    return replace(body, never_return=named)
 
 
 _BRANCHES = frozenset({"bra", "brx"})
@@ -386,11 +391,11 @@ def parse(text: str | Source, name: str = "<ptx>") -> Module:
 def body(module: Module | Source, function: Function) -> Body:
     """The body of a function; the one kept by the function where a module is given.
 
-    With a bare source, module variables are unknown. Raises ParseError.
+    With a bare source, variables and other functions of the module are unknown. Raises ParseError.
     """
     if isinstance(module, Module):
         return function.body
-    return _load(Surroundings(module, False), function)
+    return _load(Surroundings(module, False), (), function)
 
 
 __all__ = ["body", "parse"]

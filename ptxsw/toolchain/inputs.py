@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ptxsw.patterns import pattern
+from ptxsw.source import decoded
 from ptxsw.toolchain import programs
 
 SOURCES = frozenset({".cu", ".cuh"})
@@ -102,11 +103,9 @@ def _is_cubin(data: bytes) -> bool:
 
 def _decoded(name: str, data: bytes) -> str:
     try:
-        return data.rstrip(b"\0").decode()
-    except UnicodeDecodeError as error:
-        raise UnreadableInput(
-            f"{name}: neither PTX nor CUDA nor an object: byte {error.start} is not UTF-8"
-        ) from error
+        return decoded(data.rstrip(b"\0"))
+    except ValueError as error:
+        raise UnreadableInput(f"{name}: neither PTX nor CUDA nor an object: {error}") from error
 
 
 # ---------------------------------------------------------------- programs that are run
@@ -137,7 +136,7 @@ def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
         if done.returncode != 0 or not Path(out).exists():
             said = (done.stderr + done.stdout).strip() or f"status {done.returncode}"
             raise UnreadableInput(f"{path}: {Path(command[0]).name} could not compile it:\n{said}")
-        return Path(out).read_text(encoding="utf-8", errors="replace")
+        return _decoded(path, Path(out).read_bytes())
 
 
 def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes]]:

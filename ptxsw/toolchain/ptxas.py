@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ptxsw.patterns import pattern
+from ptxsw.source import encoded
 from ptxsw.toolchain import find
 from ptxsw.toolchain.program_files import program_file
 
@@ -71,7 +72,7 @@ def assemble(
     the architecture), or subprocess.TimeoutExpired.
     """
     program = ptxas or locate()
-    source_file = program_file(ptx.encode(), "input.ptx")
+    source_file = program_file(encoded(ptx), "input.ptx")
     with source_file as source, program_file(b"", "output.cubin") as output:
         command = [program, f"-arch={arch}", "-v", *options, source.path, "-o", output.path]
         done = subprocess.run(

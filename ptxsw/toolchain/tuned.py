@@ -119,7 +119,7 @@ def digest(function_text: str) -> str:
     text = " ".join(_PIECES.sub(plain, function_text).split())
     # Where a comment touches a sign there is a space more than without it.
     text = re.sub(r" ?([^\w.$%\s]) ?", r"\1", text)
-    return blake2b(text.encode(), digest_size=20).hexdigest()
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
 
 
 def same_arch(arch: str) -> str:

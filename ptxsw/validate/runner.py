@@ -145,8 +145,17 @@ class Runner:
         if is_a is not Kind.CONTROL:
             self._run(path, instruction, index, is_a)
             path.position += 1
+            if self._ends_path(index):
+                path.end = End("exit", index)
             return None
         return self._control(path, instruction, index)
+
+    def _ends_path(self, index: int) -> bool:
+        """Is it a call that never returns?"""
+        if self.cfg.instructions[index].opcode != "call":
+            return False
+        block = self.cfg.blocks[self.cfg.block_of[index]]
+        return index == block.end - 1 and not block.successors
 
     def _control(self, path: Path, instruction: Instruction, index: int) -> Path | None:
         # Lanes may part here, so the lanes that were asked for before need not all be here.

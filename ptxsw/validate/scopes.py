@@ -48,7 +48,7 @@ def renumbered(first: Body, second: Function) -> Function | None:
     if not _same_declarations(second.body, numbers) or not _set_first(second.body, numbers):
         return None
     statements = tuple(_statement(s, numbers) for s in second.body.statements)
-    body = Body(statements, second.body.span, second.body.parameters)
+    body = replace(second.body, statements=statements)
     return replace(second, load_body=lambda _: body)
 
 
