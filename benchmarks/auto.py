@@ -102,7 +102,7 @@ def row(outcome: Outcome) -> tuple[str, ...]:
     a, b = decision.before, decision.after
     return (
         *start, _pair(a.registers, b.registers), _occupancy(a, b), _pair(a.local, b.local),
-        *(_pair(round(getattr(a, f)), round(getattr(b, f)))
+        *(_pair(_whole(getattr(a, f)), _whole(getattr(b, f)))
           for f in ("instructions", "wavefronts", "at_least", "at_most")),
     )  # fmt: skip
 
@@ -125,6 +125,11 @@ def _occupancy(before: Cost, after: Cost) -> str:
     )
     old, new = (f"{100 * each.occupancy[threads]:.0f}" for each in (before, after))
     return f"{_pair(old, new)} % of {threads}"
+
+
+def _whole(figure: float | None) -> int | None:
+    """None where a figure is open, as the time of a kernel with tensor work."""
+    return None if figure is None else round(figure)
 
 
 def _pair(before: object, after: object) -> str:

@@ -2,9 +2,10 @@
 
 An instruction `r = f(a, b)` makes the equation `r == f(a, b)`, which holds until r, a or b is
 written. A guarded branch makes the equation `p` or `not p` on its edges, which holds until p is
-written. Equations that hold on all paths to a place are found as available expressions are: a
-forward must-analysis over bit sets. What two paths compute alike, as the copies of code that stands
-twice do, is one equation, and holds where they meet.
+written. A store to [a] of r makes one that says where r was stored, until r or a is written: what
+memory holds by then it does not tell. Equations that hold on all paths to a place are found as
+available expressions are: a forward must-analysis over bit sets. What two paths compute alike, as
+the copies of code that stands twice do, is one equation, and holds where they meet.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from operator import and_
 
-from ptxsw.analysis.instruction_kinds import is_equation, kinds
+from ptxsw.analysis.instruction_kinds import Kind, is_equation, kinds
 from ptxsw.flow.cfg import Cfg, ends_block
 from ptxsw.flow.dataflow import ForwardAnalysis
 from ptxsw.ir import Reg
@@ -57,6 +58,10 @@ class Equations:
             return writers[0] if held >> writers[0] & 1 else None
         return min((i for i in writers if held >> i & 1), default=None)
 
+    def stored(self, held: int, reg: Reg) -> int | None:
+        """The last store of a register among those in the set `held`."""
+        return max((i for i in self._blocks.stores.get(reg, ()) if held >> i & 1), default=None)
+
     def branches(self, held: int) -> Iterator[tuple[Reg, bool]]:
         """Predicates whose value is known from branches, each with that value."""
         held >>= self._count
@@ -74,8 +79,8 @@ class Equations:
 
 class _Blocks:
     """What blocks do to the sets of equations that control brings: those that are `numbered`, with
-    all that they come from. `writers` and `conversions` are the first of instructions that are the
-    same."""
+    all that they come from. `writers`, `stores` and `conversions` are the first of several that are
+    the same."""
 
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
@@ -84,6 +89,7 @@ class _Blocks:
         self.numbered: set[int] = set()
         self.writers: dict[Reg, list[int]] = {}
         self.conversions: list[int] = []
+        self.stores: dict[Reg, list[int]] = {}  # by the register that is stored
         self._first: dict[tuple[object, ...], int] = {}
         self._equation: dict[int, int] = {}  # that each instruction makes, if it makes one
         self._occurrences: dict[Reg, list[int]] = {}  # equations in which a register occurs
@@ -99,7 +105,8 @@ class _Blocks:
     def _number_instruction(self, index: int) -> None:
         ins, written = self._cfg.instructions[index], self._cfg.written[index]
         read, occurrences = self._cfg.read[index], self._occurrences
-        if is_equation(ins, self._kinds[index], written, read):
+        stored = self._stored(index)
+        if stored is not None or is_equation(ins, self._kinds[index], written, read):
             name = ins.opcode, ins.modifiers, ins.operands
             equation = self._equation[index] = self._first.setdefault(name, index)
             if equation != index:
@@ -108,11 +115,21 @@ class _Blocks:
                 occurrences.setdefault(reg, []).append(index)
             for reg in written:
                 self.writers.setdefault(reg, []).append(index)
+            if stored is not None:
+                self.stores.setdefault(stored, []).append(index)
             if ins.opcode == "cvta" and "to" in ins.modifiers:
                 self.conversions.append(index)
         elif ins.guard is not None and ends_block(ins):
             taken = self._count + 2 * index
             occurrences.setdefault(ins.guard.reg, []).extend((taken, taken + 1))
+
+    def _stored(self, index: int) -> Reg | None:
+        """The register that a plain store surely puts into memory."""
+        ins = self._cfg.instructions[index]
+        if self._kinds[index] is not Kind.STORE or ins.guard is not None:
+            return None
+        value = ins.operands[-1]
+        return value if isinstance(value, Reg) else None
 
     def through(self, number: int, end: int) -> tuple[int, int]:
         """From the start of a block to a position in it: the equations that are left, and those

@@ -1,17 +1,17 @@
-"""Registers of the second text alone that still hold what a load gave.
+"""Registers of the second text alone that still hold what a load gave, or what was stored.
 
     ld.global.f32 %f9, [%rd4+8];   loaded once, before the loop
     LOOP:                          the claim here: %f9 is what memory holds at %rd4+8
 
 That memory still holds the same is a claim that nobody had to write down: it is believed until
-control comes to the place with something else.
+control comes to the place with something else. A store counts as a load of its bytes.
 """
 
 from __future__ import annotations
 
 from ptxsw.analysis.instruction_kinds import Kind, kinds
 from ptxsw.emulator.node import Term
-from ptxsw.ir import Reg
+from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.claim_checker import ClaimChecker
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
@@ -20,14 +20,16 @@ from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import Text
 
+_OF_STORES = frozenset({"wb"})  # how a store is cached
 _MAX_MOVES = 4  # from a load's register to one that keeps its value
 
 LoadedRegister = tuple[int, Reg]
-"""A load, by its position, and one of the registers that it writes."""
+"""A load, by its position, and one of the registers that it writes; or a store, and what it
+stores."""
 
 
 class HeldLoads:
-    """Which registers of the second text hold what a load gave, where control comes to a pair of
+    """Which registers of the second text hold what memory held, where control comes to a pair of
     places."""
 
     def __init__(
@@ -64,26 +66,44 @@ class HeldLoads:
         return pairs
 
     def _loading(self, held: int, reg: Reg) -> LoadedRegister | None:
-        """What was loaded that a register has by equations that hold, itself or by moves."""
+        """What was loaded or stored that a register has by equations that hold, itself or by
+        moves."""
         for _ in range(_MAX_MOVES):
+            store = self._new.equations.stored(held, reg)
+            if store is not None and not self._is_moved(store):
+                return store, reg
             writer = self._new.equations.writer(held, reg)
             if writer is None:
                 return None
             instruction = self._new.cfg.instructions[writer]
             if kinds(self._new.cfg)[writer] is Kind.LOAD:
-                moved = self._layout is not None and self._layout.touches(instruction)
-                return None if "param" in instruction.modifiers or moved else (writer, reg)
+                param = "param" in instruction.modifiers
+                return None if param or self._is_moved(writer) else (writer, reg)
             source = instruction.operands[-1]
             if instruction.opcode != "mov" or not isinstance(source, Reg):
                 return None
             reg = source
         return None
 
+    def _is_moved(self, index: int) -> bool:
+        """May an access touch memory that lies elsewhere in the first text?"""
+        return self._layout is not None and self._layout.touches(self._new.cfg.instructions[index])
+
+    def _load(self, loaded: LoadedRegister) -> Instruction:
+        """The load, or one of what was stored."""
+        index, reg = loaded
+        instruction = self._new.cfg.instructions[index]
+        if instruction.opcode != "st":
+            return instruction
+        modifiers = tuple(m for m in instruction.modifiers if m not in _OF_STORES)
+        place = instruction.operands[0]
+        return instruction._replace(opcode="ld", modifiers=modifiers, operands=(reg, place))
+
     def value(self, cut: Cut, loaded: LoadedRegister) -> Term | None:
         """What a load would give at a cut; None where it gives nothing."""
         index, reg = loaded
         path = Path(cut.new.get, cut.conditions, index)
-        cut.new.runner.run(path, self._new.cfg.instructions[index], index)
+        cut.new.runner.run(path, self._load(loaded), index)
         return path.written.get(reg)
 
     def lose(self, pair: Pair, reg: Reg) -> None:
@@ -97,5 +117,5 @@ class HeldLoads:
         register holds?"""
         index, source = loaded
         path = Path(new.get, joint, index, stores=[list(epoch) for epoch in new.stores])
-        cut.new.runner.run(path, self._new.cfg.instructions[index], index)
+        cut.new.runner.run(path, self._load(loaded), index)
         return self._equality.same(path.get(source), new.get(reg), joint)

@@ -1,0 +1,90 @@
+"""A register that was stored is what a later load of the bytes gives, in loops behind it, too: as
+long as nobody has written them since, and neither the register nor the address is another."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.programs.program import HERE
+from ptxsw.pipeline import Options, optimize
+from tests.rewrites.pair import is_proved, kernel
+
+STORE, LOAD, MOVE = (
+    "st.global.f32 [%rd5], %f9;",
+    "ld.global.f32 %f1, [%rd5];",
+    "mov.b32 %f1, %f9;",
+)
+
+
+def text(store: str = STORE, before: str = "", load: str = LOAD, after: str = "") -> str:
+    """A loop behind a store, with lines before and in it."""
+    return kernel(f"""
+        ld.global.f32 %f9, [%rd4];
+        mov.f32 %f3, 0f00000000;
+        mov.f32 %f8, 0f3F800000;
+        mov.u32 %r3, 0;
+        {store}
+        {before}
+        LOOP:
+        {load}
+        add.rn.f32 %f3, %f3, %f1;
+        {after}
+        add.s32 %r3, %r3, 1;
+        setp.lt.s32 %p1, %r3, %r1;
+        @%p1 bra LOOP;
+        st.global.f32 [%rd4+4], %f3;
+    """)
+
+
+def proved(**lines: str) -> bool:
+    """May a move of the register stand in place of the load?"""
+    old = text(**lines)
+    load = lines.get("load", LOAD)
+    assert load in old
+    return is_proved(old, old.replace(load, MOVE))
+
+
+def test_nothing_is_written_since() -> None:
+    assert proved() and proved(after="ld.global.f32 %f7, [%rd4];")
+    assert proved(store="st.global.cs.f32 [%rd5], %f9;")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "st.global.f32 [%rd5], %f8;",
+        "st.global.f32 [%rd4], %f8;",  # perhaps the same bytes
+        "st.global.u8 [%rd5+3], %r3;",
+        "atom.global.add.f32 %f7, [%rd5], %f8;",
+        "bar.sync 0;",
+        "fence.sc.gpu;",
+        "add.rn.f32 %f9, %f9, %f8;",
+        "add.s64 %rd5, %rd5, 4;",
+    ],
+)
+def test_something_is_written_since(line: str) -> None:
+    assert not proved(before=line) and not proved(after=line)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {"store": "st.global.u16 [%rd5], %r3;"},
+        {"store": "st.global.f32 [%rd5+4], %f9;"},
+        {"store": "@%p2 st.global.f32 [%rd5], %f9;"},
+        {"store": "st.global.f64 [%rd5], %rd9;"},
+        {"store": "st.volatile.global.f32 [%rd5], %f9;"},
+        {"load": "ld.global.f32 %f1, [%rd5+4];"},
+        {"load": "ld.volatile.global.f32 %f1, [%rd5];"},
+    ],
+)
+def test_other_bytes(lines: dict[str, str]) -> None:
+    assert not proved(**lines)
+
+
+def test_a_store_before_a_loop_that_loads_what_it_has_stored() -> None:
+    """The way back of Thomas' algorithm: its loop loads what the last step has stored."""
+    before = (HERE / "ptx" / "thomas.ptx").read_text()
+    asked = ("scalar-replacement", "load-elimination")
+    (told,) = optimize(before, Options(mode="force", rewrites=asked)).report.kernels
+    assert {one.rewrite for one in told.rewrites or ()} == set(asked)
