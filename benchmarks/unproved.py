@@ -67,7 +67,7 @@ def show(found: Sequence[Unproved]) -> Iterator[str]:
     late = [one for one in found if one.reason == OUT_OF_TIME]
     wrong = [one for one in found if one.reason != OUT_OF_TIME]
     for title, rows in (("texts that could not be proved right", wrong), ("out of time", late)):
-        yield f"{len(rows)} {title}"
+        yield f"{title}: {len(rows)}"
         yield from lines([Unproved._fields, *([str(cell) for cell in row] for row in rows)])
         yield ""
 
