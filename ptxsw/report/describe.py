@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -206,14 +207,15 @@ def _located(trace: Trace) -> Iterator[tuple[int, SourcePlace]]:
             index += 1
 
 
-_TOOLKIT = pattern(r"(^|/)(cuda|nvidia|targets)\b.*/include/")
-_INLINED = pattern(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+_TOOLKIT = pattern(r"(?:^|/)(?:cuda|nvidia|targets)\b")
+_INLINED = pattern(r"inlined_at\s+(\d{1,18})\s+([1-9]\d{0,17})\s+(\d{1,18})(?!\d)", re.ASCII)
 
 
 def place_of(module: Module, loc: Loc) -> SourcePlace:
     """The place that a `.loc` names; for what comes from a header of the toolkit, its caller's."""
     name = module.files.get(loc.file, f"file {loc.file}")
-    if _TOOLKIT.search(name):
+    toolkit = _TOOLKIT.search(name)
+    if toolkit is not None and "/include/" in name[toolkit.end() :]:
         outer = _INLINED.search(module.source.text, loc.span.start, loc.span.end)
         if outer is not None:
             file, line, column = map(int, outer.groups())

@@ -14,7 +14,7 @@ from ptxsw.report.model import Finding
 from ptxsw.report.shown import Report
 from ptxsw.report.source_files import SourceFiles
 
-_IGNORE = pattern(r"ptxsw:\s*ignore(?:\[([^\]]*)\])?")
+_IGNORE = pattern(r"ptxsw:\s*ignore(?:\[([^\[\]]*)\])?")
 
 
 class Located(Struct, frozen=True):

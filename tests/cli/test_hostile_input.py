@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from time import process_time
 from typing import NamedTuple
 
 import pytest
@@ -167,6 +168,32 @@ def test_sources_are_found_where_they_moved(ptxsw: Commands, tmp_path: Path) -> 
     assert "../repo/src/k.cu:1:1: warning" in said and "    1 | the first line\n" in said
     done = ptxsw("check", ptx, "--source-root", "none", cwd=tmp_path)
     assert (done.status, done.stderr) == (2, "--source-root: none: no such directory\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("/cuda" * 100_000 + ".cu", "", ""),
+        ("x/a" * 2_000 + ".cu", "", ""),
+        ("k.cu", "[%rd3];\n", "[%rd3]; // " + "ptxsw: ignore[" * 50_000 + "\n"),
+        (
+            "/cuda/include/k.h",
+            ".loc 1 2 1",
+            f".loc 1 2 1, function_name $L, inlined_at {'9' * 5000} 1 1",
+        ),
+    ],
+    ids=["roots of toolkits", "depth", "silencing", "digits"],
+)
+def test_long_names_and_lines_take_no_time(
+    ptxsw: Commands, tmp_path: Path, file: str, old: str, new: str
+) -> None:
+    """What searches them takes time in proportion to their length."""
+    ptx = written(tmp_path / "k.ptx", file)
+    ptx.write_text(ptx.read_text().replace(old, new) if old else ptx.read_text())
+    begin = process_time()
+    ptxsw("check", ptx, "--no-ptxas")
+    ptxsw.page(ptx)
+    assert process_time() - begin < 5
 
 
 # ---------------------------------------------------------------- commands to terminals and CI
