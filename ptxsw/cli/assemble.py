@@ -71,10 +71,9 @@ def _ptxas(line: CommandLine, more: list[str], stdin: bytes | None) -> None:
         command = [program, *line.replace({}, str(private)), *more]
         with working("assembling") as step:
             step("<stdin>" if stdin is not None else line.inputs[0].value)
-            # What ptxas says waits for the line of progress to go.
-            said = subprocess.PIPE if sys.stderr.isatty() else None
-            done = subprocess.run(command, input=stdin, check=False, stderr=said)
-        sys.stderr.write((done.stderr or b"").decode(errors="replace"))
+            # What ptxas says waits for the line of progress to go, and passes the guard.
+            done = subprocess.run(command, input=stdin, check=False, stderr=subprocess.PIPE)
+        sys.stderr.write(done.stderr.decode(errors="surrogateescape"))
         if done.returncode != 0:
             raise SystemExit(BAD_INPUT)
 

@@ -268,6 +268,17 @@ def test_errors_draw_harmless_lines(ptxsw: Commands, tmp_path: Path) -> None:
     assert len(said) < 2000 and "^" in said
 
 
+def test_what_ptxas_says_is_harmless(
+    ptxsw: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "ptxas"
+    fake.write_text("#!/bin/sh\nprintf '::stop::\\033[2J\\377\\n' >&2\nexit 1\n")
+    fake.chmod(0o700)
+    monkeypatch.setenv("PTXSW_REAL_PTXAS", str(fake))
+    done = ptxsw("assemble", JACOBI, "-o", tmp_path / "out")
+    assert done == (2, "", "\\x3a:stop::\\x1b[2J\\xff\n")
+
+
 def test_what_a_stream_is_given_is_guarded() -> None:
     class Terminal(list[str]):
         def write(self, text: str) -> int:
