@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from ptxsw.codegen.splice import apply, insert
-from ptxsw.ir import Instruction
+from ptxsw.ir import Statement
 from ptxsw.parser import parse
 from ptxsw.parser.scan import blank_comments
 
@@ -30,7 +30,7 @@ def bare(text: str) -> str:
 
 
 def spaced(text: str) -> str:
-    """The text with empty lines before each instruction."""
+    """The text with empty lines before each statement."""
     return _noted(text, ("\n\n",))
 
 
@@ -40,17 +40,18 @@ def annotated(text: str) -> str:
 
 
 def _noted(text: str, notes: tuple[str, ...]) -> str:
-    """The text with one of some notes before the line of each instruction that begins its line."""
+    """The text with one of some notes before each statement that begins its line."""
     edits = (
         insert(at, notes[number % len(notes)].format(line=number + 1, before=number))
         for function in parse(text).functions
         if function.body_span is not None
-        for number, at in enumerate(_lines(text, function.body.instructions))
+        for number, at in enumerate(_lines(text, function.body.code))
     )
     return apply(text, edits)
 
 
-def _lines(text: str, instructions: Iterable[Instruction]) -> list[int]:
-    """Where the lines begin that some instructions begin."""
-    starts = [(text.rfind("\n", 0, each.start) + 1, each.start) for each in instructions]
-    return [line for line, start in starts if not text[line:start].strip()]
+def _lines(text: str, statements: Iterable[Statement]) -> list[int]:
+    """Where the lines begin that some statements begin."""
+    starts = [each.span.start for each in statements]
+    lines = [(text.rfind("\n", 0, start) + 1, start) for start in starts]
+    return list(dict.fromkeys(line for line, start in lines if not text[line:start].strip()))

@@ -23,14 +23,7 @@ USUAL = [
     path
     for path in (*FIXTURES, *PROGRAMS, *REPROS)
     if path.stem
-    in (
-        "jacobi",
-        "jagged",
-        "nvcc_stencil_sm_80",
-        "pairs_lineinfo",
-        "triton_smooth_sm_80",
-        "vector_of_a_variable",
-    )
+    in ("gameoflife", "jacobi", "pairs_lineinfo", "triton_smooth_sm_80", "vector_of_a_variable")
 ]
 _LONG = 300_000  # characters
 _QUICK = ("-O0",)

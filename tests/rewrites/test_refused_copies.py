@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ LAYOUT = ROOT / "tests" / "fixtures" / "nvcc_layout_sm_90.ptx"
 FDTD = ROOT / "benchmarks" / "programs" / "ptx" / "fdtd2d.ptx"
 
 
+@cache
 def forced(path: Path) -> list[model.Kernel]:
     return list(optimize(path.read_text(), Options(mode="force")).report.kernels)
 
