@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, Variance, unknowns, walk
+from ptxsw.emulator.node import Term, Variance, bottom_up, unknowns, walk
 from ptxsw.emulator.trace import Access, Trace
 
 _MOST_LINES = 3
@@ -47,10 +47,16 @@ def _is_shared(node: Term) -> bool:
     """Is it loaded from one address by all lanes of a warp?"""
     # A load from an address that is the same for the warp gives all lanes one value, though the
     # trace, which does not know who writes there, calls it a value of each lane.
-    leaves = [leaf for arg in node.args for leaf in unknowns(arg)] if _is_load(node) else [node]
-    return all(
-        leaf.variance < Variance.LANE or (_is_load(leaf) and _is_shared(leaf)) for leaf in leaves
-    )
+    shared: dict[Term, bool] = {}
+    for one in bottom_up(shared, _made_with, node):
+        parts = all(shared[leaf] for leaf in _made_with(one))
+        shared[one] = one.variance < Variance.LANE or (_is_load(one) and parts)
+    return shared[node]
+
+
+def _made_with(node: Term) -> list[Term]:
+    """The unknown values that make up the address of a load."""
+    return [leaf for arg in node.args for leaf in unknowns(arg)] if _is_load(node) else []
 
 
 def _is_load(node: Term) -> bool:
@@ -61,18 +67,14 @@ def _loaded(trace: Trace, access: Access, term: Term) -> Iterator[int]:
     """The lines of the loads that a value was computed from; where one was made with an address
     that was loaded, that of the last."""
     # Of `a[b[i]]` the reader wants to hear of `a`, not of `b`.
-    loads = [node for node in walk(term) if _is_load(node)]
-    before = {deep for node in loads for arg in node.args for deep in walk(arg)}
-    for node in loads:
-        if node not in before:
-            readers = [a.index for a in trace.accesses if _reads(a, node.args[0])]
-            earlier = [index for index in readers if index < access.index]
-            for index in earlier[-1:] or readers[:1]:
-                yield trace.module.source.line(trace.cfg.instructions[index].span.start)
-
-
-def _reads(access: Access, address: Term) -> bool:
-    return access.kind == "load" and any(v.address is address for v in access.variants)
+    seen: dict[Term, None] = {}
+    for node in bottom_up(seen, lambda n: () if _is_load(n) else n.args, term):
+        seen[node] = None
+    for node in filter(_is_load, seen):
+        readers = trace.readers.get(node.args[0], [])
+        earlier = [index for index in readers if index < access.index]
+        for index in earlier[-1:] or readers[:1]:
+            yield trace.module.source.line(trace.cfg.instructions[index].span.start)
 
 
 def _shown(node: Term) -> str:

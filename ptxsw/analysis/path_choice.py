@@ -29,6 +29,8 @@ _LARGEST = 500  # nodes of an address
 def with_one_path(terms: Terms, access: Access) -> Access:
     """The access with one variant for all lanes, where conditions tell which address is that of a
     lane; else as it is."""
+    if any(variant.address.size > _LARGEST for variant in access.variants):
+        return access
     if not any(_counts_itself(variant) for variant in access.variants):
         return access
     if len(access.variants) > MAX_CHOICES or len({v.guard for v in access.variants}) > 1:

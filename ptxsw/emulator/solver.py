@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+from ptxsw.emulator.circuits import QUOTIENTS, is_too_large
 from ptxsw.emulator.node import OPAQUE, Term, ones, walk
 from ptxsw.emulator.samples import Samples
 from ptxsw.emulator.show import show
@@ -38,8 +39,6 @@ class Unknown(Struct, frozen=True):
 
 Verdict: TypeAlias = Proved | Refuted | Unknown
 
-_QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
-
 # What a question may cost, in Z3's units of work (`rlimit`), of which a core does one to two
 # thousand in a millisecond: answers are the same however busy the machine is.
 GENERAL = 200_000
@@ -53,7 +52,9 @@ PRUNING_TOTAL = 500_000
 _PRUNED_SIZE = 200
 _PRUNED_FACTS = 16
 
-_LAST_RESORT_MS = 5_000  # on the clock, where units are no measure of the work
+# Where units are no measure of the work: on the clock, and in all that Z3 holds in this process.
+_LAST_RESORT_MS = 5_000
+_LAST_RESORT_MB = 400
 
 
 class Solver:
@@ -74,6 +75,7 @@ class Solver:
         self.pruning = 0  # units of work spent in `contradicts` and `soon`
         self.units = 0  # spent in all questions
         self._budget, self._most = budget_s, units
+        self._is_full = False
         self._z3: Any = None
         self._solver: Any = None
         self._terms: Any = None  # Z3Terms
@@ -174,6 +176,8 @@ class Solver:
     # ------------------------------------------------------------ asking
 
     def _start(self) -> None:
+        if self._is_full:  # what it holds is freed with its context
+            self.rest()
         if self._z3 is None:
             import z3
 
@@ -183,11 +187,13 @@ class Solver:
             # z3.SolverFor makes its symbol in the main context, and so that, too.
             bare = z3.Z3_mk_solver_for_logic(context.ref(), logic)
             self._solver = z3.Solver(bare, context)
+            self._solver.set("max_memory", _LAST_RESORT_MB)
 
     def rest(self) -> None:
         """Free the 17 MB that Z3's context takes; the next question makes a new one. What was
         answered is remembered."""
         self._z3 = self._solver = self._terms = None
+        self._is_full = False
 
     def _ask(self, claim: Term, facts: Sequence[Term]) -> Verdict:
         sample = self._samples.refutes(claim, facts)
@@ -201,7 +207,7 @@ class Solver:
         return self._exact(claim, facts)
 
     def _exact(self, claim: Term, facts: Sequence[Term]) -> Verdict:
-        if any(map(_is_hopeless, walk(claim))):
+        if any(map(_is_hopeless, walk(claim))) or is_too_large(walk(claim, *facts), exact=True):
             return Unknown()
         z3 = self._z3
         with _Scope(self._solver):
@@ -227,6 +233,8 @@ class Solver:
         negate: bool,
         limit: int = GENERAL,
     ) -> Any:
+        if is_too_large(walk(claim, *facts), exact=False):
+            return self._z3.unknown
         with _Scope(self._solver):
             self._state(facts, claim, negate=negate, exact=False)
             return self._answer(limit)
@@ -245,6 +253,8 @@ class Solver:
         self.units += _counted(self._solver) - before
         self.seconds += took
         self.slowest = max(self.slowest, took)
+        if answer == self._z3.unknown and "memory" in self._solver.reason_unknown():
+            self._is_full = True
         return answer
 
     def _state(self, facts: Sequence[Term], claim: Term, *, negate: bool, exact: bool) -> None:
@@ -275,7 +285,7 @@ class _Scope:
 
 def _is_hopeless(node: Term) -> bool:
     """A quotient by an unknown of more bits than Z3 can follow within its limits."""
-    return node.kind in _QUOTIENTS and node.args[1].kind != "const" and node.width > 16
+    return node.kind in QUOTIENTS and node.args[1].kind != "const" and node.width > 16
 
 
 def _named(value_of: Callable[[Term], int | None], *terms: Term) -> dict[str, int]:

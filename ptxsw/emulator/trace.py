@@ -151,6 +151,16 @@ class Trace(Struct, frozen=True, dict=True):
     """The names of the instructions whose operands it has."""
 
     @cached_property
+    def readers(self) -> Mapping[Term, Sequence[int]]:
+        """The loads of each address, by instruction."""
+        readers: dict[Term, list[int]] = {}
+        for access in self.accesses:
+            if access.kind == "load":
+                for address in dict.fromkeys(v.address for v in access.variants):
+                    readers.setdefault(address, []).append(access.index)
+        return readers
+
+    @cached_property
     def affine(self) -> Affine:
         """The polynomials of its terms, for all who ask."""
         return Affine()
