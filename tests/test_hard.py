@@ -12,6 +12,7 @@ from ptxsw import pipeline
 from ptxsw.analysis import address_equality as prove
 from ptxsw.analysis import warp_addresses
 from ptxsw.analysis.address_text import AddressWriter
+from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.lane_views import ShiftedLane
 from ptxsw.analysis.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.analysis.warps import Warps
@@ -20,10 +21,12 @@ from ptxsw.emulator import symbolic_machine
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, ones, unknowns
+from ptxsw.emulator.run import emulate
 from ptxsw.emulator.samples import Samples
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.terms import Terms
+from ptxsw.parser import parse
 from ptxsw.validate import Proved as Equal
 from tests import hard
 from tests.validate.test_warp import AFTER, BEFORE, SHUFFLE, judged
@@ -110,6 +113,16 @@ def test_an_address_of_any_depth(
     path = tmp_path / "chain.ptx"
     path.write_text(chained(links))
     through_all(path)
+
+
+def test_a_pointer_that_was_loaded_through_any_number_of_others() -> None:
+    first = " mul.wide.s32 %rd3, %r2, 8;\n add.s64 %rd9, %rd1, %rd3;"
+    body = [first, *[" ld.global.u64 %rd9, [%rd9];"] * 2_500]
+    module = parse(hard.kernel(iter([*body, " st.global.u64 [%rd9], %rd2;"])))
+    trace = emulate(module, module.functions[0])
+    store = trace.accesses[-1]
+    line = module.source.line(store.instruction.span.start)
+    assert cause(trace, store) == f"index loaded at line {line - 1}"
 
 
 def test_a_hash_that_as_a_tree_would_fill_the_universe(
