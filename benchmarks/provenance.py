@@ -22,8 +22,13 @@ def machine(gpu: str | None = None) -> str:
     "linux-x86_64-nvidia-a100"."""
     system = f"{platform.system().lower()}-{platform.machine()}"
     if gpu is not None:
-        return f"{system}-{re.sub(r'[^a-z0-9]+', '-', gpu.lower()).strip('-')}"
+        return f"{system}-{slug(gpu)}"
     return f"{system}-{os.cpu_count()}cores"
+
+
+def slug(name: str) -> str:
+    """A name as a part of the name of a folder."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def changes() -> list[str] | None:

@@ -58,11 +58,13 @@ class Experiment:
     """What is run, on what, and where results go."""
 
     def __init__(
-        self, prepared: Prepared, journal: Journal, driver: str, effort: Effort,
-        limit: float, say: Callable[[str], None],
+        self, prepared: Prepared, driver: str, effort: Effort, limit: float,
+        say: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self._prepared, self._journal, self._driver = prepared, journal, driver
-        self._effort, self._limit, self._say = effort, limit, say
+        """`limit` is that of one process, in seconds."""
+        self._prepared, self._driver, self._effort = prepared, driver, effort
+        self._limit, self._say = limit, say
+        self._journal: Journal  # that of the run
         self.left_out: dict[str, str] = {}  # parts that can't be run here, and why
 
     def device(self) -> Device:
@@ -74,8 +76,9 @@ class Experiment:
             raise NoGpu(said[-1])
         return device
 
-    def run(self, seconds: float, workers: int) -> None:
-        """All parts; what one leaves of its time goes to the next ones."""
+    def run(self, journal: Journal, seconds: float, workers: int) -> Iterator[Part]:
+        """All parts, each told when it is done; what one leaves of its time goes to the others."""
+        self._journal = journal
         begin, share = monotonic(), 0.0
         for part in PARTS.values():
             share += part.SHARE
@@ -86,6 +89,7 @@ class Experiment:
             deadline = begin + share * seconds
             with ThreadPoolExecutor(1 if part.ALONE else workers) as pool:
                 list(pool.map(lambda job, until=deadline: self._job(job, until), jobs))
+            yield part
 
     def _open_jobs(self, part: Part) -> list[Job]:
         jobs = part.jobs(self._prepared.manifest)

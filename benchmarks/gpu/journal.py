@@ -46,7 +46,8 @@ class Line(Struct, frozen=True, omit_defaults=True):
 
 
 class Journal:
-    """The lines of a folder, of which each is written at once."""
+    """The lines of a folder, of which each is written at once. Raises ValueError for what is no
+    journal."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -59,10 +60,13 @@ class Journal:
     def _read(self) -> None:
         """A last line that was cut off does not count."""
         first, *others = self.path.read_text().splitlines(keepends=True) or [""]
-        if first.endswith("\n"):
-            self.head = msgspec.json.decode(first, type=Head)
         whole = [line for line in others if line.endswith("\n")]
-        self.lines = [msgspec.json.decode(line, type=Line) for line in whole]
+        try:
+            if first.endswith("\n"):
+                self.head = msgspec.json.decode(first, type=Head)
+            self.lines = [msgspec.json.decode(line, type=Line) for line in whole]
+        except msgspec.DecodeError as error:
+            raise ValueError(f"{self.path} is no journal: {error}") from error
         if self.head is None or len(whole) < len(others):
             self.path.write_text("".join([first, *whole]) if self.head is not None else "")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -50,7 +51,7 @@ GPUS = ("h100", "h200")
 MODES = ("auto", "force")
 _OPEN = re.compile(r"\b((?:ex2|lg2|sin|cos|tanh|rsqrt|rcp|sqrt|div)\.(?:approx|full)[.\w]*)")
 _CODE = ("ptxsw", "benchmarks")
-_KEPT = (".py", ".pyi", ".toml", ".lark", ".json", ".csv", ".ptx", ".md", ".html", ".css", ".js")
+_KEPT = (".py", ".toml", ".lark")
 
 _LIMIT, _SHORT = 1 << 18, 1 << 14
 """Instructions of groups of threads after which a launch is taken to run for ever; of random
@@ -263,10 +264,31 @@ def copy_code(folder: Path) -> None:
 _MAIN = '''"""Runs what was prepared here: `python FOLDER [--minutes 8] [--out DIR]`."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+missing = [name for name in ("numpy", "msgspec", "lark") if find_spec(name) is None]
+if missing:
+    sys.exit(f"not installed: {' '.join(missing)} (pip install {' '.join(missing)})")
 
 from benchmarks.gpu.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main(["--prepared", str(Path(__file__).resolve().parent), *sys.argv[1:]]))
 '''
+
+
+# ---------------------------------------------------------------- its packages
+
+WHEELS = ("numpy", "msgspec", "lark", "cuda-bindings", "cuda-pathfinder")
+"""All that the run needs, for machines where nothing is installed."""
+_PLATFORMS = tuple(f"manylinux_2_{n}_x86_64" for n in (17, 24, 27, 28))
+
+
+def wheels(folder: Path, python: str) -> None:
+    """Fetches them, by pip. Raises subprocess.CalledProcessError."""
+    asked = ["--dest", str(folder / "wheels"), "--python-version", python, "--no-deps"]
+    asked += ["--only-binary=:all:", *(f"--platform={name}" for name in _PLATFORMS)]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "--quiet", *asked, *WHEELS], check=True
+    )

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 from ptxsw.gpu.driver import Device
 from ptxsw.source import encoded
 from ptxsw.toolchain.ptxas import NoPtxas, assemble
 
+LOADED_DRIVER = Path("/proc/driver/nvidia/version")
 FREE_SHARED = 48 << 10
 """A block has so much shared memory, static and dynamic, without asking for more."""
 
@@ -42,7 +44,14 @@ def describe(
 
 
 def _driver_version(number: int) -> str | None:
-    """The driver's own version, which CUDA does not tell."""
+    """The driver's own version, which CUDA does not tell: as Linux shows it, or by a program, which
+    takes a second."""
+    try:
+        shown = LOADED_DRIVER.read_text()
+    except OSError:
+        shown = ""
+    if (found := re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)", shown)) is not None:
+        return found[1]
     program = shutil.which("nvidia-smi")
     if program is None:
         return None

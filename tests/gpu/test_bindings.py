@@ -19,9 +19,12 @@ from ptxsw.gpu.driver import NoGpu
 HERE = Path(__file__).parent
 BEGIN = """
 import sys
+from pathlib import Path
 import numpy as np
+from ptxsw.gpu import described
 from ptxsw.gpu.cuda import open_device
 from ptxsw.gpu.driver import GpuError, NoGpu
+described.LOADED_DRIVER = Path("/nonexistent")
 try:
     driver = open_device(NUMBER)
 except NoGpu as error:

@@ -125,7 +125,7 @@ def what_is_told_beforehand(prepared: Path) -> None:
 
 
 def the_run_needs_little(prepared: Path) -> None:
-    """Neither Z3 nor Lark, though both may be there."""
+    """No Z3, which is larger than all the rest; Lark only where an interpreter is the device."""
     words = "import benchmarks.gpu.__main__, benchmarks.gpu.child, sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", words], cwd=prepared, capture_output=True, text=True, check=True
@@ -153,6 +153,20 @@ def test_it_goes_on_where_it_was_ended(prepared: Path, copied: Path) -> None:
     assert items(done) == items(whole)
     assert len(done) == len(set(done))
     assert "part races was not run: compute-sanitizer is not installed" in summary(copied)
+
+
+@pytest.mark.slow
+def test_results_are_told_where_there_is_no_gpu(prepared: Path, copied: Path) -> None:
+    """As those of a machine that was taken away before its time."""
+    before = summary(copied)
+    for name in FILES - {"journal.jsonl"}:
+        (copied / name).unlink()
+    assert run(prepared, copied, broken("missing"), "--report", str(copied)).returncode == 0
+    assert summary(copied) == before
+    (copied / "journal.jsonl").unlink()
+    done = run(prepared, copied, broken("missing"), "--report", str(copied))
+    assert done.returncode == 2
+    assert "holds no results of what" in done.stderr
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -128,6 +129,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
     monkeypatch.setenv("PATH", "/nonexistent")  # no nvidia-smi
+    monkeypatch.setattr("ptxsw.gpu.described.LOADED_DRIVER", Path("/nonexistent"))
     return driver
 
 
@@ -135,6 +137,17 @@ def test_what_the_device_is(cuda: Any) -> None:
     device = open_device().device
     assert str(device) == "Recorder (sm_90), driver for CUDA 12.4, 1980 MHz"
     assert (device.l2, device.memory, device.grid[1]) == (50 << 20, 80 << 30, 65535)
+
+
+@pytest.mark.parametrize("kind", ["Kernel Module  ", "Open Kernel Module for x86_64  "])
+def test_the_drivers_own_version(
+    cuda: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    """As Linux shows it, without another program."""
+    shown = tmp_path / "version"
+    shown.write_text(f"NVRM version: NVIDIA UNIX {kind}580.159.04  Tue Oct 27\nGCC version: 13.3\n")
+    monkeypatch.setattr("ptxsw.gpu.described.LOADED_DRIVER", shown)
+    assert open_device().device.driver == "580.159.04"
 
 
 def test_calls(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
