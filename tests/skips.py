@@ -1,40 +1,53 @@
 """What a run of the tests has skipped, and why, in one line at its end; and a run of only that.
 
-Whatever can be installed is installed by `.ci/everything`, which then runs with `--again` what the
-run before has skipped: so no test is skipped everywhere.
+`.ci/everything` installs whatever can be installed and runs with `--again` what the run before has
+skipped: so no test is skipped everywhere.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-_LAST = "ptxsw/skipped"  # in pytest's cache
+LAST = "ptxsw/skipped"  # in pytest's cache
 _LENGTH = 60  # of a reason
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--again",
-        action="store_true",
-        help="run what the last run skipped; what is skipped once more is a failure",
-    )
+    parser.addoption("--again", action="store_true", help="run what the last run skipped")
+    parser.addoption("--none-skipped", action="store_true", help="fail where a test is skipped")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Other files are not even read."""
+    if not config.getoption("--again") or collection_path.suffix != ".py":
+        return None
+    return collection_path not in {config.rootpath / _file(n) for n in _last(config)} or None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--again"):
         return
-    last = config.cache.get(_LAST, []) if config.cache is not None else []
+    last = _last(config)
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
-    for item in items:
-        file = item.nodeid.partition("::")[0]  # skipped as a whole, perhaps
-        (kept if {item.nodeid, file} & set(last) else left).append(item)
+    for item in items:  # or the whole file was skipped
+        (kept if {item.nodeid, _file(item.nodeid)} & last else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
+
+
+def _last(config: pytest.Config) -> set[str]:
+    """The names of tests that the last run skipped."""
+    return set(config.cache.get(LAST, [])) if config.cache is not None else set()
+
+
+def _file(name: str) -> str:
+    return name.partition("::")[0]
 
 
 def skipped(config: pytest.Config) -> dict[str, str]:
@@ -63,11 +76,15 @@ def pytest_terminal_summary(
     if reasons:
         terminalreporter.write_line(line(reasons))
     if config.cache is not None:
-        config.cache.set(_LAST, sorted(reasons))
+        config.cache.set(LAST, sorted(reasons))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
-    if config.getoption("--again") and not hasattr(config, "workerinput") and skipped(config):
+    if hasattr(config, "workerinput"):
+        return
+    if config.getoption("--none-skipped") and skipped(config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    elif config.getoption("--again") and not _last(config) and not session.testsfailed:
+        session.exitstatus = pytest.ExitCode.OK  # nothing is left
