@@ -18,6 +18,7 @@ from msgspec import Struct
 from ptxsw.analysis.bank_passes import Addresses, Banks, Passes, passes, wavefronts
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
+from ptxsw.analysis.shared_arrays import atom, block_shapes, places, shared_arrays
 from ptxsw.analysis.warp_columns import REGISTERS, Block, Columns, WarpColumns, WarpLanes
 from ptxsw.emulator.columns import Column
 from ptxsw.emulator.node import OPAQUE, Term, Variance, split, walk
@@ -79,6 +80,21 @@ def bank_traffic(
     )  # fmt: skip
     _LAST.append((trace.accesses, asked, traffic))
     return traffic
+
+
+def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Addresses, ...]:
+    """The addresses of an access in some warps, but for lanes that would be outside the one array
+    of known size that it is made in; none where that is not known."""
+    arrays = shared_arrays(trace)
+    leaves = {node.value for v in access.variants for node in walk(v.address)}
+    own = [array for array in arrays if atom(array) in leaves]
+    if len(own) != 1 or own[0].is_dynamic:
+        return ()
+    at, _ = places(arrays)
+    end = at[atom(own[0])] + own[0].size
+    shapes = block_shapes(trace, block)
+    scene = _Scene(shapes, at, end, trace.cfg.instructions, _WARPS)
+    return tuple(scene.requests(access))
 
 
 _LAST: deque[tuple[object, object, tuple[BankTraffic, ...]]] = deque(maxlen=2)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis import touched_memory
+from ptxsw.analysis.shared_banks import inside_array
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
 from ptxsw.emulator.affine import Affine
@@ -43,30 +42,39 @@ def iterations(trace: Trace, access: Access, warps: Warps) -> Turning | None:
     if len(changing) != 1:
         return None
     [atom] = changing
-    values = list(_values(trace.iterations[atom], warps))
-    if len(values) < 2:
+    values, ends = _values(trace.iterations[atom], warps)
+    if not ends and access.space != "shared":
         return None
-    cases = [_with(trace, access, atom, value, warps) for value in values]
-    figures = tuple(_figures(one, value) for one, value in zip(cases, values, strict=True))
-    if len({iteration.lane_stride for iteration in figures}) < 2:
+    cases: list[Traffic] = []
+    figured: list[model.Iteration] = []
+    for value in values:
+        one = _with(trace, access, atom, value)
+        asked = Traffic.of(one, Affine(), warps)
+        figure = _figures(asked, value) if ends else _figures_inside(trace, asked, value, warps)
+        if figure is None:
+            break
+        cases.append(asked)
+        figured.append(figure)
+    if len({iteration.lane_stride for iteration in figured}) < 2:
         return None  # it moves the whole warp, or nothing is known
+    figures = tuple(figured)
     worst = max(cases, key=lambda one: one.sectors()[0] or 0)
     name = str(atom.value).rpartition(", ")[2].rstrip(")").lstrip("%")
     return Turning(name, figures, worst)
 
 
-def _values(counted: Iterations, warps: Warps) -> Iterator[int]:
-    """The register's values, as long as another iteration may follow; none where they or their
-    number depend on what only the run knows."""
+def _values(counted: Iterations, warps: Warps) -> tuple[list[int], bool]:
+    """The register's values, as long as another iteration may follow, and whether it is known when
+    none does; no values where they depend on what only the run knows."""
     values: list[int] = []
     for iteration in counted:
         value, again = _number(iteration.value, warps), _number(iteration.again, warps)
         if value is None:
-            return
+            return [], False
         values.append(value)
         if again == 0:
-            yield from values
-            return
+            return values, True
+    return values, False
 
 
 def _number(term: Term, warps: Warps) -> int | None:
@@ -77,19 +85,31 @@ def _number(term: Term, warps: Warps) -> int | None:
     return evaluate(term, {leaf: warps.sizes[leaf.value] for leaf in leaves})
 
 
-def _with(trace: Trace, access: Access, atom: Term, value: int, warps: Warps) -> Traffic:
+def _with(trace: Trace, access: Access, atom: Term, value: int) -> Access:
     """The access in the iteration in which an atom has this value."""
     held = {atom: trace.terms.const(value, atom.width)}.get
     variants = tuple(
         replace(v, address=substitute(trace.terms, v.address, held)) for v in access.variants
     )
-    return Traffic.of(replace(access, variants=variants), Affine(), warps)
+    return replace(access, variants=variants)
 
 
 def _figures(asked: Traffic, value: int) -> model.Iteration:
     offsets = asked.offsets
     stride = None if offsets is None else touched_memory.stride(offsets)
     return model.Iteration(value, stride, asked.sectors()[0], asked.banks(Affine()))
+
+
+def _figures_inside(
+    trace: Trace, asked: Traffic, value: int, warps: Warps
+) -> model.Iteration | None:
+    """The same of an iteration of a loop that goes on for no one knows how long, of the lanes that
+    stay inside their array; None where no lane does, as behind the last iteration."""
+    lanes = inside_array(trace, asked.access, warps.block)
+    if not lanes or not asked.size:
+        return None
+    ways = max(touched_memory.bank_ways(one, asked.size) for one in lanes)
+    return replace(_figures(asked, value), bank_conflicts=ways)
 
 
 def _most(counts: list[int | None]) -> int | None:

@@ -142,6 +142,28 @@ def test_what_makes_no_sense_is_not_run(name: str) -> None:
     assert done.stderr.startswith(f"{file}:{line}:5: ") and "Traceback" not in done.stderr
 
 
+def test_a_stride_that_doubles_for_no_one_knows_how_long() -> None:
+    """It goes on as long as a lane stays inside the array; lanes outside take no part."""
+    shown = ptxsw("analyze", PTX / "doubling.ptx")
+    banks = {line.split()[0]: line for line in shown.stdout.splitlines() if line}
+    assert "2- to 32-way conflict, worst at r89 = 16" in banks["78"]
+    assert "1- to 16-way conflict, worst at r89 = 16" in banks["127"]  # 16 lanes are left then
+    told = ptxsw("check", "--no-ptxas", PTX / "doubling.ptx")
+    assert told.returncode == 1
+    assert "8 loads and 4 stores want up to 32 different words of one bank" in told.stdout
+
+
+def test_an_array_of_unknown_size_tells_no_end(tmp_path: Path) -> None:
+    text = (PTX / "doubling.ptx").read_text()
+    old = ".shared .align 4 .b8 _ZZ6halvesPfiE1t[8192];"
+    assert old in text
+    path = tmp_path / "dynamic.ptx"
+    extern = ".extern .shared .align 4 .b8 _ZZ6halvesPfiE1t[];"
+    path.write_text(text.replace(old, "").replace(".visible .entry", f"{extern}\n.visible .entry"))
+    shown = ptxsw("analyze", path)
+    assert shown.returncode == 0 and "way conflict" not in shown.stdout
+
+
 def test_the_main_loop_goes_on_from_where_the_rest_of_it_ended() -> None:
     """Lanes leave the first loop in different iterations, though nearly always in the same one."""
     shown = ptxsw("analyze", PTX / "unrolled_stride.ptx")
