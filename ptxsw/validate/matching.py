@@ -25,7 +25,7 @@ def same_operation(a: Term, b: Term) -> bool:
 def unmatched(a: Term, b: Term) -> tuple[Items, Items] | None:
     """Of two sums, or two of another operation for which order does not count, what only the one
     has, and what only the other. None where that cannot be the same in twos, or where two sums
-    differ in nothing that is a choice."""
+    differ in nothing that is a choice, and in more than products, which the solver gives up."""
     if a.kind == b.kind and a.kind in ORDERLESS:
         first, second = (Counter((t, 1) for t in _flattened(side)) for side in (a, b))
     elif "sum" in (a.kind, b.kind):
@@ -38,11 +38,9 @@ def unmatched(a: Term, b: Term) -> tuple[Items, Items] | None:
     left, right = [*(first - second).elements()], [*(second - first).elements()]
     if len(left) != len(right) or len(left) > _MAX_MATCHED:
         return None
-    if a.kind not in ORDERLESS and not any(
-        n.kind == "ite" for n in walk(*(t for t, _ in (*left, *right)))
-    ):
-        return None
-    return left, right
+    terms = [t for t, _ in (*left, *right)]
+    told = a.kind in ORDERLESS or all(t.kind == "mul" for t in terms)
+    return (left, right) if told or any(n.kind == "ite" for n in walk(*terms)) else None
 
 
 def _flattened(term: Term) -> Iterator[Term]:

@@ -29,11 +29,11 @@ def readings(
 ) -> Iterator[Path | None]:
     """Ways to read a path's divisions, where the conditions `given` allow it; None where it has
     none that can be read so. Narrow: what a 64-bit division gives is what the one of the halves
-    gives, by zero, too. Usual: a narrow quotient by zero is all ones, and a wide remainder is
-    the dividend less its quotient times the divisor, so by zero the dividend."""
+    gives, by zero, too. Ones: but a narrow quotient by zero is all ones. Usual: and a wide
+    remainder is the dividend less its quotient times the divisor, so by zero the dividend."""
     # PTX leaves the quotient by zero open, so the proof may pick one machine's answer for the first
     # text, as long as the same is picked on all its paths.
-    for read in (_Narrow, _Usual):
+    for read in (_Narrow, _Ones, _Usual):
         reading = read(terms, prover, given)
         result = _mapped(path, reading.term, terms)
         yield result if reading.changed else None
@@ -75,7 +75,14 @@ class _Narrow:
         return self.terms.zext(getattr(self.terms, operation)(*halves), 64)
 
 
-class _Usual(_Narrow):
+class _Ones(_Narrow):
+    def _by_zero(self, node: Term, fit: bool) -> Term | None:
+        if fit and node.value[0][1] == "div":
+            return self.terms.const(-1, 64)
+        return super()._by_zero(node, fit)
+
+
+class _Usual(_Ones):
     def _division(self, node: Term, fit: bool) -> Term | None:
         if fit or node.kind in ("udiv", "sdiv"):
             return super()._division(node, fit)
@@ -85,9 +92,9 @@ class _Usual(_Narrow):
         return self.terms.sub(a, self.terms.mul(quotient, b))
 
     def _by_zero(self, node: Term, fit: bool) -> Term | None:
-        if node.value[0][1] == "div":
-            return self.terms.const(-1, 64) if fit else None
-        return super()._by_zero(node, fit) if fit else self.term(node.args[0])
+        if fit or node.value[0][1] == "div":
+            return super()._by_zero(node, fit)
+        return self.term(node.args[0])
 
 
 def _fits(terms: Terms, prover: Prover, value: Term, given: Sequence[Term]) -> bool:

@@ -16,7 +16,7 @@ from ptxsw.rewrites.narrowing import OPERATIONS
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
 from tests.real import FIXTURES, text_of
-from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
+from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 
 LOADED = "ld.global.u32 %r3, [%rd4];\nld.global.u32 %r4, [%rd4+4];\n"
 ZERO_EXTENDED = f"{LOADED}cvt.u64.u32 %rd6, %r3;\ncvt.u64.u32 %rd7, %r4;\n"
@@ -193,3 +193,51 @@ def test_another_product_decides_another_way(right: str, wrong: str) -> None:
     assert right in made
     old, new = parse(SPLIT), parse(made.replace(right, wrong))
     assert not isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
+
+
+def test_divisions_of_a_quotient_that_fits() -> None:
+    """The first quotient fits, and is all ones by zero; what is divided further does not, and what
+    it gives by zero stays open."""
+    before = kernel(f"""{ZERO_EXTENDED}
+        div.u64 %rd8, %rd6, %rd7;
+        ld.global.u64 %rd9, [%rd4+512];
+        rem.u64 %rd10, %rd8, %rd9;
+        st.global.u64 [%rd5], %rd10;
+    """)
+    result = rewritten("narrowing", before)
+    assert "div.u32" in result.text, reasons(result)
+    for right, wrong in (
+        ("selp.b64 %rd8, -1,", "selp.b64 %rd8, 1,"),
+        ("rem.u64 %rd10, %rd8, %rd9", "rem.u64 %rd10, %rd8, %rd7"),
+    ):
+        assert right in result.text
+        assert not is_proved(before, result.text.replace(right, wrong))
+
+
+def test_a_sum_of_products() -> None:
+    """The factor fits where the branch says so, and stands in another product of the sum."""
+    before = kernel(f"""{ZERO_EXTENDED}
+        ld.global.u64 %rd9, [%rd4+512];
+        ld.global.u64 %rd10, [%rd4+1024];
+        setp.ge.u64 %p1, %rd9, %rd7;
+        @%p1 bra END;
+        mul.lo.s64 %rd11, %rd9, %rd6;
+        mul.lo.s64 %rd12, %rd11, %rd7;
+        mul.lo.s64 %rd13, %rd10, %rd6;
+        add.s64 %rd14, %rd12, %rd13;
+        shl.b64 %rd15, %rd14, 2;
+        add.s64 %rd16, %rd2, %rd15;
+        st.global.u32 [%rd16], %r3;
+        END:
+    """)
+    result = rewritten("narrowing", before)
+    assert "mul.wide.u32 %rd11" in result.text, reasons(result)
+    for right, wrong in (
+        ("setp.ge.u64", "setp.gt.u64"),
+        ("mul.lo.s64 %rd12, %rd11, %rd7", "mul.lo.s64 %rd12, %rd11, %rd6"),
+        ("mul.lo.s64 %rd13, %rd10, %rd6", "mul.lo.s64 %rd13, %rd9, %rd6"),
+    ):
+        assert right in result.text
+        assert not is_proved(before, result.text.replace(right, wrong))
+    beyond = before.replace("setp.ge.u64", "setp.le.u64")  # the factor may not fit
+    assert "mul.wide.u32 %rd11" not in rewritten("narrowing", beyond).text
