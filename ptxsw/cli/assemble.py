@@ -13,8 +13,8 @@ import typer
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, read, written
 from ptxsw.cli.progress import working
+from ptxsw.encoding import encoded
 from ptxsw.errors import naming
-from ptxsw.source import encoded
 
 if TYPE_CHECKING:
     from ptxsw.toolchain.arguments import CommandLine

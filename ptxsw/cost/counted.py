@@ -28,9 +28,9 @@ from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import UnknownGpu, of_target
 from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.cost.stalls import waits
+from ptxsw.encoding import encoded
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ir import Function
-from ptxsw.source import encoded
 from ptxsw.target import plain_name
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ptxsw.encoding import decoded
 from ptxsw.patterns import pattern
-from ptxsw.source import decoded
 from ptxsw.toolchain import programs
 
 SOURCES = frozenset({".cu", ".cuh"})
