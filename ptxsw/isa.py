@@ -211,7 +211,8 @@ def space_named(opcode: str, modifiers: tuple[str, ...]) -> str | None:
 
 def address(instruction: Instruction) -> Mem:
     """Where an access goes to. Raises StopIteration of what has no address operand."""
-    return next(o for o in instruction.operands if isinstance(o, Mem))
+    bare = (o.base if isinstance(o, RegisterPart) else o for o in instruction.operands)
+    return next(o for o in bare if isinstance(o, Mem))
 
 
 def access_type(instruction: Instruction) -> str | None:

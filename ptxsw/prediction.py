@@ -95,10 +95,12 @@ def predict(
     if given is not None and len(functions) != 1:
         names = ", ".join(readable(f.name) or f.name for f in functions)
         raise ValueError(f"which kernel is launched? name one of: {names}")
+    _read_bodies(module)
     one = _Text(text, module, machine, registers, arch)
     other = None
     if against is not None:
-        other = _Text(against, parse(against, "the other text"), machine, registers, arch)
+        beside = _read_bodies(parse(against, "the other text"))
+        other = _Text(against, beside, machine, registers, arch)
     few = len(functions) <= FEW
     considered = few if rewrites is None else rewrites
 
@@ -133,6 +135,13 @@ def _predicted(
         prediction = replace(prediction, effects=one.effects(function, block, prediction))
         prediction = one.with_candidates(function, block, prediction)
     return prediction
+
+
+def _read_bodies(module: Module) -> Module:
+    """Has what is wrong with a body told of this text, not of a copy for ptxas: ParseError."""
+    for function in module.functions:
+        _ = function.body
+    return module
 
 
 def _machine(module: Module, arch: str | None, gpu: str | None) -> Gpu:

@@ -25,7 +25,16 @@ from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
     from lark import Token, Tree
-from ptxsw.parser.operands import LIMIT, Misread, Unreadable, int_of, with_parts
+from ptxsw.parser.operands import (
+    ELEMENTS,
+    HALVES,
+    LIMIT,
+    LISTED,
+    Misread,
+    Unreadable,
+    int_of,
+    with_parts,
+)
 
 
 def _divide(a: int, b: int) -> int:
@@ -113,6 +122,9 @@ class OperandBuilder:
             raise _misread(f"expected a register or a name as address, not {what}", token)
         if type(at) is Special:
             raise _undeclared(at, base)
+        if type(at) not in _BASES:
+            token = next(base.scan_values(lambda _: True), None)
+            raise _misread("expected a register, a name or a number as address", token)
         rest = tuple(self.operand(e) for e in extra)
         if type(at) is Sum:
             return Mem(at.base, at.offset, rest)
@@ -130,10 +142,22 @@ class OperandBuilder:
         raise _misread("expected an operand, not a text", token)
 
     def _vector(self, *elements: Tree[Any] | None) -> Operand:
-        return Vec(tuple(self.operand(e) for e in elements if e is not None))
+        if elements == (None,):
+            raise Misread("expected a register, a name or a number in the vector", 0, 1)
+        return Vec(self._elements(elements, ELEMENTS, "a vector"))
 
     def _list(self, *elements: Tree[Any] | None) -> Operand:
-        return Args(tuple(self.operand(e) for e in elements if e is not None))
+        return Args(self._elements(elements, LISTED, "a list"))
+
+    def _elements(
+        self, nodes: tuple[Tree[Any] | None, ...], allowed: frozenset[type], what: str
+    ) -> tuple[Operand, ...]:
+        given = [(node, self.operand(node)) for node in nodes if node is not None]
+        for node, element in given:
+            if type(element) not in allowed:
+                token = next(node.scan_values(lambda _: True), None)
+                raise _misread(f"expected a register, a name or a number in {what}", token)
+        return tuple(element for _, element in given)
 
     def _value(self, node: Tree[Any]) -> Operand:
         """An operand inside an expression, where `(a)` only groups."""
@@ -147,6 +171,8 @@ class OperandBuilder:
         if type(a) is Int and type(b) is Int:
             return _constant(_BINARY[str(sign)](a.value, b.value))
         if sign == "|":
+            if type(a) not in HALVES or type(b) not in HALVES:
+                raise _misread("expected a register on both sides of '|'", sign)
             return Pair(a, b)
         if sign in "+-" and type(b) is Int:
             offset = b.value if sign == "+" else -b.value
@@ -173,7 +199,12 @@ class OperandBuilder:
 
     def _negation(self, node: Tree[Any]) -> Operand:
         operand = self._value(node)
-        return Int(int(not operand.value)) if type(operand) is Int else Not(operand)
+        if type(operand) is Int:
+            return Int(int(not operand.value))
+        if type(operand) is not Reg:
+            token = next(node.scan_values(lambda _: True), None)
+            raise _misread("expected a predicate register after '!'", token)
+        return Not(operand)
 
     def _complement(self, node: Tree[Any]) -> Operand:
         return _constant(~self._fold(node))
@@ -190,6 +221,9 @@ class OperandBuilder:
             return value.value
         token = next(node.scan_values(lambda _: True), None)
         raise _misread("expected a constant", token)
+
+
+_BASES = frozenset({Reg, Symbol, Int, Sum})
 
 
 def _misread(message: str, token: Token | None) -> Misread:

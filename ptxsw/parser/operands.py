@@ -51,6 +51,12 @@ _NAMED = frozenset({Reg, Special, Symbol})
 _PIECE = pattern(r"(?:[^,\[\](){}]++|\[[^\[\]]*+\]|\{[^{}]*+\}|\([^()]*+\))++")
 LIMIT = 1 << 64
 _COMPONENTS = {letter: at for four in ("xyzw", "rgba") for at, letter in enumerate(four)}
+ELEMENTS = frozenset({Reg, Special, Symbol, Int, Float, Sink, Sum, RegisterPart})
+"""What a vector is made of."""
+LISTED = ELEMENTS | {Vec}
+"""What a call hands over, a vector register among them."""
+HALVES = frozenset({Reg, Sink})
+"""What stands beside the bar of a pair."""
 BLANKS = " \t\r\n\f\v"  # what the grammar skips; `strip` alone takes Unicode's blanks, too
 
 
@@ -159,8 +165,7 @@ class Operands(dict[str, Operand]):
         elif first == "{":
             operand = self._vector(text)
         elif first == "(" and text[-1] == ")" and "(" not in text[1:]:
-            pieces = [piece.strip(BLANKS) for piece in text[1:-1].split(",")]
-            return Args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
+            return self._list(text[1:-1])
         elif NAME.fullmatch(text) is not None:
             operand = self.scope.resolve(text)
         elif text[-2:-1] == "." and text[-1] in _COMPONENTS and NAME.fullmatch(text[:-2]):
@@ -182,7 +187,20 @@ class Operands(dict[str, Operand]):
             return None
         if inner[:1] == " " and inner[-1:] == " ":
             inner = inner[1:-1]
-        return Vec(tuple(map(self.__getitem__, inner.split(", " if spaced else ","))))
+        return Vec(self._elements(inner.split(", " if spaced else ",")))
+
+    def _list(self, inner: str) -> Operand:
+        """`(a, b)`. Raises Unreadable."""
+        pieces = [piece.strip(BLANKS) for piece in inner.split(",")]
+        return Args(self._elements(pieces, LISTED) if pieces != [""] else ())
+
+    def _elements(
+        self, pieces: list[str], allowed: frozenset[type] = ELEMENTS
+    ) -> tuple[Operand, ...]:
+        elements = tuple(map(self.__getitem__, pieces))
+        if not allowed.issuperset(map(type, elements)):
+            raise Unreadable(pieces)
+        return elements
 
     def _address(self, text: str) -> Operand | None:
         """`[%rd1]`, `[%rd1+8]` or `[%rd1+-8]`; None for any other form."""
@@ -205,7 +223,7 @@ class Operands(dict[str, Operand]):
             operand = self[base]
         elif type(operand) not in _NAMED:
             return None
-        if type(operand) is Vec or type(operand) is Special:
+        if type(operand) not in _NAMED or type(operand) is Special:
             raise Unreadable(text)
         return make_mem(operand, offset)
 
@@ -238,21 +256,26 @@ class Operands(dict[str, Operand]):
         self, vector: str | None, args: str | None, negated: str | None, *rest: str | None
     ) -> Operand:
         if vector is not None:
-            return Vec(tuple(map(self.__getitem__, vector.split(","))))
+            return Vec(self._elements(vector.split(",")))
         if args is not None:
-            pieces = [piece.strip(BLANKS) for piece in args.split(",")]
-            return Args(tuple(map(self.__getitem__, pieces)) if args.strip(BLANKS) else ())
+            return self._list(args)
         if negated is not None:
-            return Not(self.scope.resolve(negated))
+            held = self.scope.resolve(negated)
+            if type(held) is not Reg:
+                raise Unreadable(negated)
+            return Not(held)
         first, second, sink, base, offset = rest
         if base is not None and offset is not None:
             return _plus(self.scope.resolve(base), int(offset, 0))
         if first is None or second is None:
             assert sink is not None
             return Sink()
-        return Pair(
+        pair = Pair(
             Sink() if first == "_" else self.scope.resolve(first), self.scope.resolve(second)
         )
+        if type(pair.first) not in HALVES or type(pair.second) not in HALVES:
+            raise Unreadable(first)
+        return pair
 
 
 def _plus(base: Operand, offset: int) -> Operand:

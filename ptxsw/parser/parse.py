@@ -10,10 +10,10 @@ from sys import intern
 from msgspec.structs import replace
 
 from ptxsw.errors import ParseError
-from ptxsw.ir import Body, Directive, Function, Label, Module, Signature, Symbol, Variable
+from ptxsw.ir import Body, Directive, Function, Module, Signature, Variable
 from ptxsw.parser import grammar_reader as grammar_reader
+from ptxsw.parser.body_checks import require_shapes, require_targets
 from ptxsw.parser.node_factory import make_span, make_variable
-from ptxsw.parser.operand_spans import operand_spans
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
 from ptxsw.parser.signatures import HEADER, NAME, USUAL, given, header, read_signature
 from ptxsw.parser.statements import read
@@ -63,7 +63,8 @@ class _Parser:
         self.text = source.text
         self.end = len(source.text.rstrip("\0 \t\r\n\x1a"))
         self.braces = Braces(source.text)
-        self.surroundings = Surroundings(source, self.braces.plain)
+        self.declared: set[str] = set()  # names of functions
+        self.surroundings = Surroundings(source, self.braces.plain, self.declared)
         self.version: tuple[int, int] | None = None
         self.targets: tuple[str, ...] = ()
         self.address_size = 64
@@ -317,6 +318,7 @@ class _Parser:
         if not close:
             raise self._unclosed(function, stop - 1)
         self.functions.append(function)
+        self.declared.add(name)
         return close
 
     def _header_end(self, at: int) -> int:
@@ -349,35 +351,12 @@ def _load(surroundings: Surroundings, functions: Sequence[Function], function: F
     if function.body_span is None:
         return Body((), Span(function.span.end, function.span.end), parameters)
     body = read(surroundings, function.body_span, parameters)
-    _require_targets(surroundings.source, body)
+    require_targets(surroundings.source, body)
+    require_shapes(surroundings.source, body, surroundings.shapes)
     if ".noreturn" not in surroundings.source.text:
         return body
     named = frozenset(f.name for f in functions if ("noreturn", "") in f.directives)
     return replace(body, never_return=named)
-
-
-_BRANCHES = frozenset({"bra", "brx"})
-
-
-def _require_targets(source: Source, body: Body) -> None:
-    """Raises ParseError for a branch that leads to no label of its body: where control goes is then
-    unknown."""
-    branches = [i for i in body.instructions if i[0] in _BRANCHES]
-    if not branches:
-        return
-    labels = {(s.name, s.scope) for s in body.statements if type(s) is Label}
-    for branch in branches:
-        if branch.opcode == "brx":
-            if len(branch.operands) < 2:
-                message = f"'{branch.name}' needs an index and a table of labels"
-                raise ParseError(message, source, branch.span)
-            continue
-        target = branch.operands[0] if len(branch.operands) == 1 else None
-        if type(target) is not Symbol or (target.name, target.scope) not in labels:
-            name = target.name if type(target) is Symbol else branch.name
-            what = "is not a label of this function" if name != branch.name else "needs one label"
-            where = operand_spans(source, branch)[:1] or (branch.span,)
-            raise ParseError(f"'{name}' {what}", source, where[0])
 
 
 def parse(text: str | Source, name: str = "<ptx>") -> Module:

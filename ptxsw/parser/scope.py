@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxsw.ir import Int, Operand, Special, Variable
 from ptxsw.parser.node_factory import make_reg, make_symbol, make_vector
+from ptxsw.parser.predefined import SPECIAL_REGISTERS
 
 _DIGITS = "0123456789"
 _NONE: dict[str, tuple[int, int]] = {}  # stays empty
@@ -17,7 +18,9 @@ class Scope:
     branch may name one before it is met.
     """
 
-    __slots__ = ("_families", "_initials", "labels", "names", "number", "parent", "seen")
+    __slots__ = (
+        "_families", "_initials", "labels", "names", "number", "parent", "seen", "unknown",
+    )  # fmt: skip
 
     def __init__(
         self, number: int, parent: Scope | None, labels: frozenset[str] = frozenset()
@@ -25,6 +28,8 @@ class Scope:
         self.number = number
         self.parent = parent
         self.labels = labels
+        # Names of this body that nothing around them declares: labels outside, functions, mistakes.
+        self.unknown: set[str] = parent.unknown if parent is not None and number else set()
         self.seen: set[str] = set()  # names resolved here, so that a late declaration is noticed
         # name -> elements of the register it is; 0 for what is no register
         self.names: dict[str, int] = {}
@@ -94,4 +99,7 @@ class Scope:
             scope = scope.parent
         if name == "WARP_SZ":
             return Int(32)
+        if name in SPECIAL_REGISTERS:
+            return Special(name)
+        self.unknown.add(name)
         return Special(name) if name[0] == "%" else make_symbol(name, 0)

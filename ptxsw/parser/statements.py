@@ -17,6 +17,7 @@ from sys import intern
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
 from ptxsw.parser import grammar_reader as grammar_reader
+from ptxsw.parser.body_checks import require_declared
 from ptxsw.parser.line_reader import DECLARED, DECLARING, read_lines
 from ptxsw.parser.masks import with_masks
 from ptxsw.parser.node_factory import (
@@ -417,8 +418,11 @@ def read(surroundings: Surroundings, span: Span, parameters: tuple[Variable, ...
     enabled = gc.isenabled()
     gc.disable()
     try:
-        statements = with_masks(Reader(surroundings, span, parameters).read())
+        reader = Reader(surroundings, span, parameters)
+        statements = with_masks(reader.read())
     finally:
         if enabled:
             gc.enable()
+    unknown = reader.scope.unknown
+    require_declared(surroundings.source, statements, unknown, surroundings.functions)
     return Body(statements, span, parameters)

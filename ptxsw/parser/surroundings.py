@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ptxsw.ir import Guard, Reg, Variable
+from ptxsw.parser.body_checks import Shape
 from ptxsw.parser.line_reader import Heads, Opcodes
 from ptxsw.parser.operands import BLANKS, Operands, Pool, Unreadable
 from ptxsw.parser.scope import Scope
@@ -35,11 +36,15 @@ class Guards(dict[str, Guard]):
 class Surroundings:
     """What the bodies of a module share: its text, its variables, the opcodes met so far."""
 
-    def __init__(self, source: Source, plain: bool) -> None:
+    def __init__(
+        self, source: Source, plain: bool, functions: Collection[str] | None = None
+    ) -> None:
         self.source = source
         self.plain = plain  # no comment and no string holds a brace
         self.scope = Scope(0, None)
         self.types: dict[str, str] = {}
+        self.functions = functions  # names of the module's; None: only a body of it is known
+        self.shapes: set[Shape] = set()  # of instructions whose operands are of the right kinds
         self.opcodes = Opcodes()
         self.heads = Heads(self.opcodes)
         self.pool = Pool()

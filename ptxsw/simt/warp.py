@@ -144,7 +144,7 @@ def shuffle(mode: str) -> Perform:
 @handles("shfl", guarded=True)
 def shfl(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.9.6."""
-    mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
+    mode = _mode(instruction, "up", "down", "bfly", "idx")
     slots = (*destinations(code, instruction.operands[0]), None)[:2]
     operands = tuple((read_operand(code, o), 32) for o in instruction.operands[1:4])
     rite = Exchange(instruction.name, _mask(code, instruction, 4), operands, slots, shuffle(mode))
@@ -173,10 +173,18 @@ def vote_of(mode: str) -> Perform:
     return compute
 
 
+def _mode(instruction: Instruction, *modes: str) -> str:
+    """Which of its modes an instruction has. Raises ValueError if it has none."""
+    for modifier in instruction.modifiers:
+        if modifier in modes:
+            return modifier
+    raise ValueError(f"none of {', '.join(modes)}")
+
+
 @handles("vote", guarded=True)
 def vote(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.13.8 and 9.7.13.9."""
-    mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
+    mode = _mode(instruction, "all", "any", "uni", "ballot")
     slots = tuple(destinations(code, instruction.operands[0]))
     operands = ((read_operand(code, instruction.operands[1]), 1),)
     rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, vote_of(mode))
@@ -261,10 +269,8 @@ def redux_of(operation: str, signed: bool) -> Perform:
 @handles("redux", guarded=True)
 def redux(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.13.12, integers."""
-    operation = instruction.modifiers[1]
-    type_ = instruction.modifiers[-1]
-    if operation not in ("add", "min", "max", "and", "or", "xor") or type_ == "f32":
-        raise ValueError("floating-point redux is not modelled")
+    operation = _mode(instruction, "add", "min", "max", "and", "or", "xor")
+    type_ = _mode(instruction, "s32", "u32", "b32")
     slots = tuple(destinations(code, instruction.operands[0]))
     operands = ((read_operand(code, instruction.operands[1]), 32),)
     compute = redux_of(operation, type_ == "s32")

@@ -30,6 +30,8 @@ def steady(terms: Terms, a: Term, b: Term) -> tuple[Term, Term]:
         if epoch is None or epoch == CONSTANT:
             return None
         for other in constant:
+            if node.args[0].width != other.args[0].width:
+                continue
             distance = terms.sub(node.args[0], other.args[0])
             if distance.kind == "const" and 8 * distance.value + node.width <= other.width:
                 return terms.extract(other, 8 * distance.value, node.width)

@@ -1,8 +1,8 @@
 """Would ptxas take the instructions of a text? What it refuses is no kernel, and equals none.
 
 Registers have the width that the instruction reads or writes; `cvt`, `ld` and `st` alone take wider
-ones (manual 9.4.1). The name of a variable is an operand of what asks where it lies, and of no
-arithmetic.
+ones (manual 9.4.1). The name of a variable is an operand of what asks where it lies; of arithmetic
+the parser takes none.
 """
 
 from __future__ import annotations

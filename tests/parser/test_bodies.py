@@ -51,7 +51,6 @@ OPERANDS: dict[str, Operand] = {
     "%r1": R1,
     "q": Reg("q"),
     "%r4": Reg("%r4"),
-    "%r5": Special("%r5"),  # past the end of the family
     "%tid.x": Special("%tid.x"),
     "%tid .x": Special("%tid.x"),
     "%laneid": Special("%laneid"),
@@ -153,7 +152,7 @@ NESTED = """op q;
   .reg .b32 q; // shadows
   op q;
   {{
-    op q; .reg .b32 %r<2>; op %r1, %r2;
+    op q; .reg .b32 %r<2>; op %r1;
   }}
   .param .b32 q2; op q2;
 }
@@ -168,7 +167,7 @@ def test_scopes() -> None:
         (Reg("q"),),
         (Reg("q", 1),),
         (Reg("q", 1),),
-        (Reg("%r1", 2), R2),
+        (Reg("%r1", 2),),
         (Symbol("q2", 0, 1),),
         (Reg("q"), Symbol("q2")),
     ]

@@ -117,7 +117,7 @@ mov.u32 \t%r1, 1; // the blank before the tab is how the lines below are cut
 \tst.param.b32 \t[param0+0], q;
 \t{
 \t\t.reg .pred q, %p1;
-\t\tsetp.eq.s32 \tq, %r1, param0;
+\t\tsetp.eq.s32 \tq, %r1, %r2;\n\t\tmov.b32 \t%r1, param0;
 \t\t@q bra \tL;
 \t\t@%p1 bra \tM;
 \tL:
@@ -139,7 +139,7 @@ mov.u32 \t%r1, 1; // the blank before the tab is how the lines below are cut
 L:
 \t@%p1 bra \tM;
 M:
-\tadd.s32 \ta, param0, q;
+\tmov.b32 \t%r2, param0;
 """
 
 

@@ -1,0 +1,52 @@
+"""Faulty PTX ends in an error of ours, whatever reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ptxsw.cli.commands import app
+from tests.ptx_mutants import LIMIT_SECONDS, faults, limited, mutant, without_tools
+
+FILE = Path(__file__).parent / "regressions" / "ptx" / "memory_operand.ptx"
+
+COMMANDS: dict[str, list[object]] = {
+    "analyze": [FILE], "report": [FILE], "check": [FILE], "predict": [FILE],
+    "optimize": [FILE, "-o", "-", "--mode", "force"], "verify": [FILE, FILE],
+    "run": [FILE, "--grid", 1, "--block", 1, "--arg", "zeros:64:f32", "--arg", "zeros:64:f32"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_address_as_a_source(command: str) -> None:
+    """`selp.b32 %r2, [%rd2+32], 1, 1`: every command draws the operand."""
+    done = CliRunner().invoke(app, [command, *map(str, COMMANDS[command])])
+    told = (
+        f"{FILE}:10:14: 'selp.b32' takes a register or a number here, not an address in brackets\n"
+        "   10 | selp.b32 %r2,[%rd2+32],1,1;\n"
+        "      |              ^^^^^^^^^"
+    )
+    assert done.exit_code and told in f"{done.exception}\n{done.output}"
+
+
+def survive(seeds: range) -> None:
+    changed = 0
+    with without_tools():
+        for seed in seeds:
+            old, new = mutant(seed)
+            changed += old != new
+            with limited(LIMIT_SECONDS):
+                wrong = [f"{step}: {error!r}" for step, error in faults(seed)]
+            assert not wrong, f"python -m tests.ptx_mutants --show {seed}: {wrong}"
+    assert changed > 0.8 * len(seeds)
+
+
+def test_a_few_mutants() -> None:
+    survive(range(200, 300))
+
+
+@pytest.mark.slow
+def test_many_mutants() -> None:
+    survive(range(1_000, 21_000))
