@@ -28,7 +28,7 @@ from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.simt.schedule import Converging
-from ptxsw.simt.state import Fragment
+from ptxsw.simt.state import Array, Fragment
 from ptxsw.simt.translate import translate_all
 
 _LINE = 128  # bytes
@@ -100,7 +100,7 @@ class _Recorder(Races):
 
     def record(
         self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool,
-        atomic: bool,
+        atomic: bool, values: Sequence[Array] = (),
     ) -> None:  # fmt: skip
         instruction = chunk.instruction(fragment)
         if place.region is chunk.local or isa.space(instruction) in _CONSTANT:

@@ -3,7 +3,16 @@
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.run import LaunchResult, launch
 from ptxsw.simt.schedule import Converging, Fuzzing
-from ptxsw.simt.state import Deadlock, MemoryFault, Poisoned, Race, Runaway, RunError, Trap
+from ptxsw.simt.state import (
+    Deadlock,
+    MemoryFault,
+    Poisoned,
+    Race,
+    Runaway,
+    RunError,
+    Trap,
+    Undefined,
+)
 
 __all__ = [
     "Converging",
@@ -17,5 +26,6 @@ __all__ = [
     "RunError",
     "Runaway",
     "Trap",
+    "Undefined",
     "launch",
 ]

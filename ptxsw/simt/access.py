@@ -309,7 +309,9 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
             if machine.recorder is not None:
                 machine.recorder.access(machine, fragment, place, access.bytes, True)
             if machine.races is not None:
-                machine.races.record(machine, fragment, place, access.bytes, True, False)
+                which = slice(None) if place.which is None else place.which
+                written = [v if len(v) == 1 else v[which] for v, _ in values]
+                machine.races.record(machine, fragment, place, access.bytes, True, False, written)
                 machine.races.changed(machine, fragment, place, access.bytes)
             for at, (value, poison) in enumerate(values):
                 step = at * access.size

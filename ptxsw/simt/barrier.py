@@ -51,7 +51,9 @@ def bar(code: Code, instruction: Instruction, pc: int) -> Op:
     number = read_operand(code, operands[0] if operands else Int(0))
     expected = read_operand(code, operands[1]) if len(operands) > 1 else None
     kind = next((m for m in modifiers if m in ("popc", "and", "or")), "")
-    arrival = _Arrival(code, number, expected, vote_read, slot, kind, "arrive" not in modifiers)
+    aligned = instruction.opcode == "bar" or "aligned" in modifiers
+    waits = "arrive" not in modifiers
+    arrival = _Arrival(code, number, expected, vote_read, slot, kind, waits, aligned)
 
     def run(machine: Machine, fragment: Fragment) -> int | None:
         going = taking_part(machine, fragment, code, instruction)
@@ -79,6 +81,7 @@ class _Arrival(Struct, frozen=True):
     slot: int | None
     kind: str
     waits: bool
+    aligned: bool
 
     def _numbers(self, machine: Machine, part: Fragment, read: Read) -> Array:
         value, poison = read(machine, part.frame, part.exact)
@@ -127,8 +130,9 @@ class _Arrival(Struct, frozen=True):
             inner = part.part(part.idx[chosen])
             write = None if self.votes is None else self.give
             machine.barriers.arrive(
-                inner, int(key) >> 32, int(key) & 0xFFFFFFFF, self.waits, truth[chosen], write
-            )
+                inner, int(key) >> 32, int(key) & 0xFFFFFFFF, self.waits, truth[chosen], write,
+                self.aligned,
+            )  # fmt: skip
             if not self.waits:
                 machine.go(part, inner.idx, part.pc + 1)
 

@@ -202,7 +202,7 @@ def _targets(
 ) -> list[tuple[str, Index]]:
     """Functions called, and by which threads."""
     if isinstance(target, Symbol):
-        return [(target.name, part.idx)]
+        return [(machine.program.function_named(target.name), part.idx)]
     value, poison = read_operand(code, target)(machine, part.frame, part.exact)
     if poison is not None:
         undefined = poison if isinstance(poison, np.ndarray) else None
@@ -229,6 +229,9 @@ def _enter(
     results: tuple[Operand, ...],
 ) -> None:
     callee = machine.program.codes.get(name)
+    if callee is None and machine.program.never_returns(name):
+        machine.end(part, part.idx)
+        return
     if callee is None:
         raise code.refuse(part.pc, f"the interpreter has no body of {name} to call")
     caller = part.frame

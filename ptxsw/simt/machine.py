@@ -108,7 +108,7 @@ class Machine(Threads):
     def leave(self, fragment: Fragment, idx: Index) -> None:
         """Threads return from their function, or end with the kernel's."""
         frame = fragment.frame
-        if frame.caller is None:
+        if frame.caller is None or self.program.never_returns(frame.code.function.name):
             self.end(fragment, idx)
             return
         join = fragment.join

@@ -38,6 +38,7 @@ class Program:
         self.module, self.kernel = module, kernel
         self.arena = Arena()
         self.functions = _by_name(module)
+        self._aliases = _aliases(module)
         self.numbers = {name: CODE + 16 * at for at, name in enumerate(self.functions)}
         self.names = {address: name for name, address in self.numbers.items()}
         self.symbols: dict[str, int] = {}
@@ -62,12 +63,22 @@ class Program:
 
     # ------------------------------------------------------------ what is used
 
+    def function_named(self, name: str) -> str:
+        """The function that a name stands for: `.alias name, function;`."""
+        return self._aliases.get(name, name)
+
+    def never_returns(self, name: str) -> bool:
+        """Is it a function that is declared `.noreturn`?"""
+        function = self.functions.get(name)
+        return function is not None and any(d == "noreturn" for d, _ in function.directives)
+
     def _reachable(self) -> list[str]:
         """The kernel, and what it may call: functions named in bodies and in tables."""
         work, seen = [self.kernel.name], [self.kernel.name]
         tables = [v for v in self.module.variables if v.initialised]
         for variable in tables:
-            for word in words(self.module.source.slice(variable.span)):
+            for written in words(self.module.source.slice(variable.span)):
+                word = self.function_named(written)
                 if word in self.functions and word not in seen:
                     work.append(word)
                     seen.append(word)
@@ -76,9 +87,10 @@ class Program:
             if function.body_span is None:
                 continue
             for symbol in _symbols(function):
-                if symbol.name in self.functions and symbol.name not in seen:
-                    work.append(symbol.name)
-                    seen.append(symbol.name)
+                name = self.function_named(symbol.name)
+                if name in self.functions and name not in seen:
+                    work.append(name)
+                    seen.append(name)
         return seen
 
     def _lay_out(self, used: list[str], dynamic_shared: int) -> None:
@@ -144,7 +156,7 @@ class Program:
         if address is None and function is self.kernel:
             address = self.parameters.get(name)
         if address is None:
-            address = self.symbols.get(name, self.numbers.get(name))
+            address = self.symbols.get(name, self.numbers.get(self.function_named(name)))
         if address is None:
             raise ValueError(f"{name} has no address")
         return address
@@ -253,6 +265,12 @@ def _by_name(module: Module) -> dict[str, Function]:
         if function.name not in functions or function.body_span is not None:
             functions[function.name] = function
     return functions
+
+
+def _aliases(module: Module) -> dict[str, str]:
+    """`.alias other, function;`: what each other name stands for."""
+    pairs = [d.names for d in module.directives if d.name == "alias"]
+    return {pair[-2]: pair[-1] for pair in pairs if len(pair) > 1}
 
 
 def _symbols(function: Function) -> Iterator[Symbol]:

@@ -9,6 +9,8 @@ Memory that is loaded by `.nc` may not be written while the kernel runs, by anyb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ptxsw.simt.chunk import Chunk
@@ -66,8 +68,10 @@ class Races:
         size: int,
         write: bool,
         atomic: bool,
+        values: Sequence[Array] = (),
     ) -> None:
-        """An access of `size` bytes by each thread of a place. Raises Race."""
+        """An access of `size` bytes by each thread of a place. Threads of one instruction that
+        write the same `values` to the same bytes do not race. Raises Race."""
         if place.region is chunk.local:
             return
         key = id(place.region)
@@ -78,7 +82,7 @@ class Races:
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
         offsets = np.broadcast_to(place.offsets, len(idx))
         if write and not atomic:
-            self._together(chunk, fragment, idx, offsets, size)
+            self._together(chunk, fragment, idx, offsets, size, values)
         for byte in range(size):
             at = offsets + byte
             self._check(chunk, fragment, idx, at, writes, atomic)
@@ -93,6 +97,11 @@ class Races:
                     old, new = getattr(reads, name), getattr(others, name)
                     new[at[moved]] = old[at[moved]]
                 self._note(chunk, fragment, idx, at, reads, atomic)
+                # Of many threads that read a byte together the last is noted: a second one, too,
+                # so that no reader's own write passes for the only access.
+                more = reads.thread[at] != own
+                if more.any():
+                    self._note(chunk, fragment, idx[more], at[more], others, atomic)
 
     def constant(
         self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, constant: bool
@@ -152,11 +161,17 @@ class Races:
             raise chunk.error(Race, fragment, int(idx[first]), what)
 
     def _together(
-        self, chunk: Chunk, fragment: Fragment, idx: Index, offsets: Index, size: int
-    ) -> None:
-        """Two threads of one instruction write the same bytes."""
+        self, chunk: Chunk, fragment: Fragment, idx: Index, offsets: Index, size: int,
+        values: Sequence[Array],
+    ) -> None:  # fmt: skip
+        """Two threads of one instruction write the same bytes, and not the same to all of them."""
         order = np.argsort(offsets, kind="stable")
-        close = np.flatnonzero(np.diff(offsets[order]) < size)
+        gaps = np.diff(offsets[order])
+        agree = gaps == 0 if values else np.zeros(len(gaps), np.bool_)
+        for value in values:
+            written = np.broadcast_to(value, len(idx))[order]
+            agree &= written[1:] == written[:-1]
+        close = np.flatnonzero((gaps < size) & ~agree)
         if len(close):
             one, two = int(idx[order[close[0]]]), int(idx[order[close[0] + 1]])
             what = f"a race with {chunk.thread_name(one)}, the same instruction"

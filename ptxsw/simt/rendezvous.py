@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from ptxsw.simt.chunk import Chunk
-from ptxsw.simt.state import Array, Fragment, Index, union
+from ptxsw.simt.state import Array, Fragment, Index, Undefined, union
 from ptxsw.simt.threads import Threads
 
 Stuck = tuple[Fragment, Index, str]
@@ -65,6 +65,11 @@ class WarpRendezvous:
         brought = rite.read(machine, part)
         mask = brought[0]
         warps = part.idx >> 5
+        outside = (mask >> (part.idx & 31).astype(np.uint32)) & np.uint32(1) == 0
+        if outside.any():
+            at = int(np.argmax(outside))
+            what = f"{rite.name} with mask {int(mask[at]):#010x}, which leaves this lane out"
+            raise machine.error(Undefined, part, int(part.idx[at]), what)
         present = lane_bits(machine, part.idx)[warps]
         missing = mask & machine.alive_bits[warps] & ~present
         uniform = len(warps) == 1 or bool(
@@ -162,6 +167,7 @@ class _Barrier:
 
     def __init__(self, blocks: int, warps: int) -> None:
         self.arrived = np.zeros(warps, np.uint32)  # lanes, by warp
+        self.lines = np.zeros(warps, np.int64)  # of the aligned instruction they came by; 0: none
         self.round, self.expected, self.yes, self.voters, self.last_yes, self.last_voters = (
             np.zeros(blocks, np.int64) for _ in range(6)
         )
@@ -192,13 +198,16 @@ class Barriers:
         wait: bool,
         votes: Array,
         write: Write | None,
+        aligned: bool,
     ) -> None:
         """A fragment comes to a barrier (of `expected` threads, 0: all); if it waits it is
-        runnable again when that opens."""
+        runnable again when that opens. Lanes of a warp come to an `aligned` one together."""
         machine = self.machine
         barrier = self.barriers.get(number)
         if barrier is None:
             barrier = self.barriers[number] = _Barrier(machine.blocks, machine.threads >> 5)
+        if aligned:
+            self._require_aligned(barrier, fragment)
         barrier.arrived |= lane_bits(machine, fragment.idx)
         blocks = machine.block_of(fragment.idx)
         barrier.expected[blocks] = expected
@@ -207,6 +216,20 @@ class Barriers:
         if wait:
             self.waiters.append(_Waiter(fragment, number, barrier.round[blocks], write))
         self._open(barrier)
+
+    def _require_aligned(self, barrier: _Barrier, fragment: Fragment) -> None:
+        """Raises Undefined where other lanes of a warp have come by another instruction."""
+        machine, warps = self.machine, fragment.idx >> 5
+        source = machine.program.module.source
+        line = source.line(machine.instruction(fragment).span.start)
+        waiting = (barrier.arrived[warps] != 0) & ~np.isin(barrier.lines[warps], (0, line))
+        if waiting.any():
+            at = int(np.argmax(waiting))
+            name = machine.instruction(fragment).name
+            other = int(barrier.lines[warps[at]])
+            what = f"{name} by part of a warp, whose other lanes wait for it at line {other}"
+            raise machine.error(Undefined, fragment, int(fragment.idx[at]), what)
+        barrier.lines[warps] = line
 
     def _open(self, barrier: _Barrier) -> None:
         """Opens a barrier in the blocks where enough warps have come; wakes who waits there."""
@@ -230,6 +253,7 @@ class Barriers:
         )
         barrier.yes[opens] = barrier.voters[opens] = 0
         barrier.arrived.reshape(-1, per_block)[opens] = 0
+        barrier.lines.reshape(-1, per_block)[opens] = 0
         self.wake(partly=False)
 
     def wake(self, partly: bool) -> None:

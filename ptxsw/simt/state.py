@@ -40,6 +40,10 @@ class Deadlock(RunError):
     """Threads wait for threads that will never come."""
 
 
+class Undefined(RunError):
+    """Lanes of a warp do together what PTX leaves undefined."""
+
+
 class Trap(RunError):
     """The program stopped itself: `trap`, or a failed assertion."""
 

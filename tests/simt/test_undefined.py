@@ -1,0 +1,113 @@
+"""What a user runs to find out why a kernel goes wrong on some GPU: undefined behaviour is named
+where it happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptxsw.parser import parse
+from ptxsw.simt import MemoryFault, Race, Undefined, launch
+from tests.simt.programs import program
+
+FLOATS, DOUBLES = np.arange(64, dtype=np.float32), np.arange(64, dtype=np.float64)
+INTS = np.arange(256, dtype=np.int32)
+
+
+def run(name: str, kernel: str, *args: Any, block: Any = 32, **options: Any) -> Any:
+    return launch(program(name), kernel, 1, block, args, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "reader"),
+    [("broadcast_race", "last_writes", 30), ("broadcast_race_2", "second_last_writes", 31)],
+)
+def test_a_broadcast_read_and_a_write_by_one_of_its_readers(
+    name: str, kernel: str, reader: int
+) -> None:
+    """All threads read one word, then one of them writes it: it races with the others."""
+    with pytest.raises(Race, match=rf"a race with thread \({reader},0,0\) of block .*, line 20"):
+        run(name, kernel, np.zeros(64, np.uint32), races=True)
+    run(name, kernel, np.zeros(64, np.uint32), block=1, races=True)
+
+
+def test_the_same_value_written_by_all_does_not_end_the_search() -> None:
+    """`count = 0` by all threads; the race is between reading it and setting it anew."""
+    with pytest.raises(Race, match=r"a race with .*, line"):
+        run("same_value", "reduce_copy", INTS, INTS, 8, block=(32, 4), races=True)
+    run("same_value", "reduce_copy", INTS, INTS, 8, block=(32, 4))
+
+
+@pytest.mark.parametrize(("kernel", "more", "lane"), [("slide0", (), 8), ("slide", (0,), 0)])
+def test_a_shuffle_whose_mask_leaves_its_lane_out(
+    kernel: str, more: tuple[int, ...], lane: int
+) -> None:
+    said = rf"thread \({lane},0,0\) .*: shfl.sync.down.b32 with mask .* leaves this lane out"
+    with pytest.raises(Undefined, match=said):
+        run("lane_outside_mask", kernel, DOUBLES, DOUBLES, *more)
+    run("lane_outside_mask", "slide", DOUBLES, DOUBLES, 0xFFFFFFFF)
+
+
+def test_an_aligned_barrier_by_half_a_warp() -> None:
+    said = "bar.sync by part of a warp, whose other lanes wait for it at line"
+    with pytest.raises(Undefined, match=said):
+        run("half_warp_barrier", "swap_even", FLOATS)
+
+
+def test_lanes_that_have_ended_are_waited_for_by_nobody() -> None:
+    run("half_warp_barrier", "tail_sync", FLOATS, 40, block=64)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "says"),
+    [
+        ("words", (np.zeros(64, np.uint8), INTS, 3), "ld.global.u32 .*: not aligned to 4 bytes"),
+        ("quad", (FLOATS, FLOATS, 1), "not aligned to 16 bytes"),
+        ("quad3", (FLOATS, FLOATS), "not aligned to 16 bytes"),
+        ("shmix", (FLOATS, DOUBLES), "st.shared.f64 .*: not aligned to 8 bytes"),
+    ],
+)
+def test_misaligned_accesses(kernel: str, args: tuple[Any, ...], says: str) -> None:
+    with pytest.raises(MemoryFault, match=says):
+        run("misaligned", kernel, *args, block=4, shared=1024)
+
+
+def test_a_call_by_another_name() -> None:
+    """`.alias other, second;`: 2 * x, which the table of functions does to odd threads."""
+    done = run("alias", "zoo", FLOATS, np.zeros(64, np.float32), 3)
+    x = np.array([10, 20, 30, 40] * 8)
+    by_table = np.where(np.arange(32) % 2 == 0, x + 1, 2 * x)
+    sums = FLOATS[:32] + FLOATS[1:33] + 2 * by_table + 2 * x
+    assert np.array_equal(done.buffers[1][:32], sums.astype(np.float32))
+
+
+THROWS = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .func throw_it () .noreturn;
+.func back () .noreturn { ret; }
+.visible .entry k(.param .u64 out) {
+	.reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+	ld.param.u64 %rd1, [out];
+	mov.u32 %r1, %tid.x;
+	setp.gt.u32 %p1, %r1, 3;
+	@%p1 bra BAD;
+	mul.wide.u32 %rd2, %r1, 4;
+	add.s64 %rd3, %rd1, %rd2;
+	st.global.u32 [%rd3], %r1;
+	ret;
+BAD:
+	call throw_it;
+	st.global.u32 [%rd1], %r1;
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["throw_it", "back"])
+def test_a_call_that_does_not_return_ends_the_path(name: str) -> None:
+    text = THROWS.replace("call throw_it", f"call {name}")
+    done = launch(parse(text), "k", 1, 32, [np.full(8, 9, np.uint32)])
+    assert done.buffers[0].tolist() == [0, 1, 2, 3, 9, 9, 9, 9]
