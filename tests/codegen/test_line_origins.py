@@ -64,3 +64,11 @@ def test_a_moved_line_has_the_number_that_it_had() -> None:
 
 def test_a_line_that_several_say_is_no_copy_by_itself() -> None:
     assert named(behind("bar.sync 0;\n"))[-1][0] == 7
+
+
+def test_what_is_a_copy() -> None:
+    copy = ORIGINAL.replace("ld.global.f32 %f2, [%rd2+4];", "ld.global.nc.f32 %f2, [%rd2+4];")
+    edits = (insert(0, "mov.b32 %r1, 0;\n"), behind(f"$slow:\n{copy}"))
+    text, origins = apply(ORIGINAL, edits), LineOrigins(Source(ORIGINAL), edits)
+    starts = [at for at in range(len(text)) if at == 0 or text[at - 1] == "\n"]
+    assert [origins.is_copy(at) for at in starts] == [False] * 8 + [True] * 6
