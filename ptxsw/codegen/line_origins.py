@@ -21,7 +21,11 @@ from functools import cached_property
 from itertools import accumulate
 
 from ptxsw.codegen.splice import Edit, Origins
+from ptxsw.parser.scan import blank_comments
 from ptxsw.source import Source
+
+_NOTES = (".loc", ".pragma")
+"""How lines begin that say nothing of the code: it has the same lines without them."""
 
 
 class LineOrigins:
@@ -46,7 +50,7 @@ class LineOrigins:
         if not new:
             return None
         if begin not in self._new:
-            lines = new.split("\n")
+            lines = blank_comments(new).split("\n")
             starts = [0, *accumulate(len(line) + 1 for line in lines[:-1])]
             self._new[begin] = starts, self._copied([line.strip() for line in lines])
         starts, origins = self._new[begin]
@@ -54,14 +58,14 @@ class LineOrigins:
 
     @cached_property
     def _lines(self) -> tuple[list[int], list[str], dict[str, int | None]]:
-        """Offsets and texts of the lines of the original that say something, and the number of
-        each text among them; None where several lines have it."""
+        """Offsets and texts of the lines of the original that say something of the code, and the
+        number of each text among them; None where several lines have it."""
         starts: list[int] = []
         texts: list[str] = []
         numbers: dict[str, int | None] = {}
         start = 0
-        for line in self._source.text.split("\n"):
-            if text := line.strip():
+        for line in blank_comments(self._source.text).split("\n"):
+            if (text := line.strip()) and not text.startswith(_NOTES):
                 numbers[text] = None if text in numbers else len(texts)
                 starts.append(start + line.index(text))
                 texts.append(text)
@@ -74,19 +78,21 @@ class LineOrigins:
         starts, texts, numbers = self._lines
         origins: list[int | None] = []
         last: int | None = None  # the number of the line that was copied last
-        between = 0  # new lines since then
-        for text in new:
+        between: list[int] = []  # new lines since then
+        for at, text in enumerate(new):
             number = numbers.get(text)
             if number is None and last is not None and texts[last + 1 : last + 2] == [text]:
                 number = last + 1  # goes on as the original does, though other lines say the same
             if number is None:
                 origins.append(None if last is None else starts[last])
-                between += 1
+                if not text.startswith(_NOTES):
+                    between.append(at)
                 continue
             # New lines between two copies stand for the line of the original that is missing
             # between them: corrected now that the second copy is seen.
-            if last is not None and number > last + 1 and between:
-                origins[-between:] = [starts[last + 1]] * between
+            if last is not None and number > last + 1:
+                for line in between:
+                    origins[line] = starts[last + 1]
             origins.append(starts[number])
-            last, between = number, 0
+            last, between = number, []
         return origins

@@ -72,3 +72,14 @@ def test_what_is_a_copy() -> None:
     text, origins = apply(ORIGINAL, edits), LineOrigins(Source(ORIGINAL), edits)
     starts = [at for at in range(len(text)) if at == 0 or text[at - 1] == "\n"]
     assert [origins.is_copy(at) for at in starts] == [False] * 8 + [True] * 6
+
+
+def test_notes_in_between_change_no_origin() -> None:
+    """A comment or a `.loc` is no line that a copy has left out or goes on with."""
+    note = "// a note\n.loc 1 2 3\n"
+    noted = ORIGINAL.replace("ld.global.f32 %f2", f"{note}ld.global.f32 %f2")
+    copy = noted.replace("ld.global.f32 %f2, [%rd2+4];", f"mov.b32 %r9, %r8;\n{note}shfl %f2, %f1;")
+    edits = (insert(len(noted), copy),)
+    text, line_of = apply(noted, edits), LineOrigins(Source(noted), edits)
+    told = {text[at:].partition("\n")[0]: line_of(at) for at in range(len(noted), len(text))}
+    assert told["mov.b32 %r9, %r8;"] == told["shfl %f2, %f1;"] == 6
