@@ -115,6 +115,36 @@ def test_an_address_of_any_depth(
     through_all(path)
 
 
+CHAINS = {
+    "sums": " add.u32 %r9, %r9, %r2;\n xor.b32 %r9, %r9, %r3;",
+    "floats": " fma.rn.f32 %f9, %f9, %f9, %f9;\n add.f32 %f9, %f9, %f9;",
+    "choices": " setp.lt.s32 %p1, %r9, {n};\n selp.b32 %r9, %r2, %r9, %p1;",
+    "guards": " setp.lt.s32 %p1, %r9, {n};\n @%p1 add.s32 %r9, %r9, {n};",
+    "branches": " setp.lt.s32 %p1, %r9, {n};\n @%p1 bra L{n};\n add.s32 %r9, %r9, {n};\nL{n}:",
+    "extensions": " cvt.u64.u32 %rd9, %r9;\n cvt.u32.u64 %r9, %rd9;\n shl.b32 %r9, %r9, 1;",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["guards", *(pytest.param(n, marks=pytest.mark.slow) for n in
+                              ("floats", "sums", "choices", "branches", "extensions"))],
+)  # fmt: skip
+def test_20_000_instructions_that_follow_from_one_another(name: str, tmp_path: Path) -> None:
+    link = CHAINS[name]
+    links = 20_000 // (link.count(";"))
+    body = ["mov.u32 %r9, %r2;", "mov.f32 %f9, 0f3F800000;"]
+    body += [link.replace("{n}", str(n)) for n in range(links)]
+    body += ["mul.wide.s32 %rd3, %r9, 4;", "add.s64 %rd4, %rd1, %rd3;",
+             "ld.global.f32 %f1, [%rd4];", "ld.global.f32 %f2, [%rd4+4];",
+             "fma.rn.f32 %f3, %f1, %f2, %f9;", "st.global.f32 [%rd2], %f3;"]  # fmt: skip
+    path = tmp_path / "chain.ptx"
+    path.write_text(hard.kernel(iter(body)))
+    out = path.with_suffix(".out")
+    assert run("optimize", path, "-o", out, "--mode", "force") == 0
+    assert run("check", path, "--no-ptxas") in (0, 1)
+
+
 def test_a_pointer_that_was_loaded_through_any_number_of_others() -> None:
     first = " mul.wide.s32 %rd3, %r2, 8;\n add.s64 %rd9, %rd1, %rd3;"
     body = [first, *[" ld.global.u64 %rd9, [%rd9];"] * 2_500]
