@@ -55,6 +55,8 @@ def formatted(machine: Machine, thread: int, text: str, buffer: int) -> str:
         nonlocal at
         at = -(-at // size) * size
         data = _bytes_at(machine, thread, buffer + at, size)
+        if len(data) < size:
+            raise ValueError(f"printf reads {size} bytes at the end of its arguments' memory")
         at += size
         return data
 
