@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from sys import intern
 
@@ -64,13 +64,14 @@ class _Parser:
         self.end = len(source.text.rstrip("\0 \t\r\n\x1a"))
         self.braces = Braces(source.text)
         self.declared: set[str] = set()  # names of functions
+        self.never_return: set[str] = set()  # of those
         self.surroundings = Surroundings(source, self.braces.plain, self.declared)
         self.version: tuple[int, int] | None = None
         self.targets: tuple[str, ...] = ()
         self.address_size = 64
         self.files: dict[int, str] = {}
         self.functions: list[Function] = []
-        self.load_body = partial(_load, self.surroundings, self.functions)
+        self.load_body = partial(_load, self.surroundings, self.never_return)
         self.variables: list[Variable] = []
         self.directives: list[Directive] = []
 
@@ -319,6 +320,8 @@ class _Parser:
             raise self._unclosed(function, stop - 1)
         self.functions.append(function)
         self.declared.add(name)
+        if ".noreturn" in text[at:stop] and ("noreturn", "") in function.directives:
+            self.never_return.add(name)
         return close
 
     def _header_end(self, at: int) -> int:
@@ -346,17 +349,14 @@ def _unusual(value: str) -> bool:
     return "/" in value or '"' in value or "=" in value
 
 
-def _load(surroundings: Surroundings, functions: Sequence[Function], function: Function) -> Body:
+def _load(surroundings: Surroundings, never_return: Collection[str], function: Function) -> Body:
     parameters = (*function.returns, *function.params)
     if function.body_span is None:
         return Body((), Span(function.span.end, function.span.end), parameters)
     body = read(surroundings, function.body_span, parameters)
     require_targets(surroundings.source, body)
     require_shapes(surroundings.source, body, surroundings.shapes)
-    if ".noreturn" not in surroundings.source.text:
-        return body
-    named = frozenset(f.name for f in functions if ("noreturn", "") in f.directives)
-    return replace(body, never_return=named)
+    return replace(body, never_return=frozenset(never_return)) if never_return else body
 
 
 def parse(text: str | Source, name: str = "<ptx>") -> Module:

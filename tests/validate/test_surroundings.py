@@ -72,7 +72,7 @@ def test_a_mask_of_used_bytes_stays_with_its_load() -> None:
     moved = gone.replace("ld.global.b32 %r2", f"{pragma}ld.global.b32 %r2")
     merged = MASKED.replace("b32 %r2, [%rd4]", "v2.b32 {%r2, %r3}, [%rd4]")
     merged = merged.replace("ld.global.b32 %r3, [%rd4+4];\n", "")
-    parted = MASKED.replace("ld.global.b32 %r3", "mov.b32 %r9, 0;\nld.global.b32 %r3")
+    parted = MASKED.replace("ld.global.b32 %r3", "mov.b32 %r5, 0;\nld.global.b32 %r3")
     for other in (gone, moved, merged, MASKED.replace("0x1", "0x3"), parted):
         assert not isinstance(judged(MASKED, other), Proved)
 

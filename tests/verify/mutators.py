@@ -117,7 +117,8 @@ def hoisted(text: str) -> Iterator[str]:
         copies = (m[1] if (m := COPY.search(other)) and m[2] != "0" else None for other in lines)
         copy = list(copies).index(shuffle["source"])
         load = next(n for n in range(copy, -1, -1) if LOAD.match(lines[n]))
-        moved = [f"activemask.b32 {shuffle['mask']};", line]
+        asked = [f"activemask.b32 {shuffle['mask']};"] if shuffle["mask"].startswith("%") else []
+        moved = [*asked, line]
         yield "\n".join([*lines[:load], *moved, *lines[load:at], *lines[at + 1 :]])
 
 
