@@ -13,7 +13,7 @@ from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, AccessedBytes
-from ptxsw.simt.state import Array, Fragment, MemoryFault, Poison
+from ptxsw.simt.state import Array, Fragment, MemoryFault, PastDynamicShared, Poison
 from ptxsw.simt.translate import LANES, Op, destinations, handles, read_operand
 
 Addresses = Callable[[Machine, Fragment], Array]
@@ -155,7 +155,8 @@ def _window(
     """Shared memory by block, local memory by thread."""
     idx = fragment.idx if which is None else fragment.idx[which]
     chosen = addresses if which is None else addresses[which]
-    base, size = (SHARED, machine.program.shared_size) if name == "shared" else (
+    program = machine.program
+    base, size = (SHARED, program.shared_size) if name == "shared" else (
         LOCAL, machine.local_size,
     )  # fmt: skip
     offsets = np.broadcast_to(chosen, len(idx)).view(np.int64) - base
@@ -164,9 +165,10 @@ def _window(
         part = fragment if which is None else fragment.part(idx)
         inside = bool(((offsets[bad] >= 0) & (offsets[bad] < WINDOW)).any())
         why = f"past the {size} bytes of {name} memory" if inside else f"not in {name} memory"
-        _fault(machine, part, chosen, bad, access, why)
+        more = inside and name == "shared" and program.has_dynamic_shared
+        kind = PastDynamicShared if more else MemoryFault
+        _fault(machine, part, chosen, bad, access, why, kind)
     if name == "shared":
-        program = machine.program
         program.shared_top = max(program.shared_top, int(offsets.max()) + access.bytes)
         return AccessedBytes(machine.shared, machine.block_of(idx) * size + offsets, which, False)
     return AccessedBytes(machine.local, idx * size + offsets, which, False)
@@ -179,12 +181,13 @@ def _fault(
     bad: Array,
     access: AccessModifiers,
     why: str,
+    kind: type[MemoryFault] = MemoryFault,
 ) -> None:
     at = int(np.flatnonzero(bad)[0])
     thread = int(fragment.idx[at])
     address = int(addresses[at if len(addresses) > 1 else 0])
     name = machine.instruction(fragment).name
-    raise machine.error(MemoryFault, fragment, thread, f"{name} at {address:#x}: {why}")
+    raise machine.error(kind, fragment, thread, f"{name} at {address:#x}: {why}")
 
 
 # ---------------------------------------------------------------- loads

@@ -47,6 +47,7 @@ class Program:
         self.codes: dict[str, Code] = {}  # what `translate` makes of `used`
         self.shared_size = 0
         self.static_shared = 0
+        self.has_dynamic_shared = False  # does it name any?
         self.shared_top = 0  # bytes of the shared memory of a block that some thread reached
         self.used = used = self._reachable()
         self._lay_out(used, dynamic_shared)
@@ -117,6 +118,7 @@ class Program:
             if self.functions[name].body_span is not None:
                 buffers += self._lay_out_body(name, open_ones)
         self.static_shared = self.shared_size
+        self.has_dynamic_shared = bool(open_ones)
         self.dynamic_start = start = -(-self.shared_size // 16) * 16
         for name in open_ones:
             self.symbols[name] = SHARED + start

@@ -32,6 +32,10 @@ class MemoryFault(RunError):
     """An access out of bounds, misaligned, or to read-only memory."""
 
 
+class PastDynamicShared(MemoryFault):
+    """An access behind the shared memory of a kernel that has as much as the launch gives it."""
+
+
 class Poisoned(RunError):
     """A value that was never defined reaches an address, a branch or memory."""
 

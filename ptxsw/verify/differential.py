@@ -21,6 +21,7 @@ from ptxsw.ir import Module, type_width
 from ptxsw.simt import MemoryFault, RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.run import RESIDENT
+from ptxsw.simt.state import PastDynamicShared
 from ptxsw.verify.arguments import Argument, Data
 from ptxsw.verify.launches import BASE, STEP, Fields, Launch, amended, buffers
 
@@ -29,7 +30,6 @@ Array = NDArray[Any]
 _ATTEMPTS = 12  # at a launch in which the original stays in bounds
 MOST_SHARED = 227 << 10
 """Bytes of shared memory that a block may have on the GPUs that allow most."""
-_PAST = " bytes of shared memory"  # of a fault past the end
 LIMIT = 1 << 21
 """Steps of groups of threads after which a kernel is taken to run for ever."""
 
@@ -222,7 +222,7 @@ def cleaned(a: Module, kernel: str, launch: Launch, amend: bool = True) -> tuple
 def roomier(module: Module, launch: Launch, fault: MemoryFault) -> Launch | None:
     """The launch with all the dynamic shared memory that a block may have, after a fault past what
     it has; None if that is not what went wrong."""
-    if not any(v.is_dynamic for v in module.variables) or _PAST not in fault.message:
+    if not isinstance(fault, PastDynamicShared):
         return None
     static = sum(v.size for v in module.variables if v.space == "shared")
     most = (MOST_SHARED - static) // 16 * 16

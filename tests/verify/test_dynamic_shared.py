@@ -74,10 +74,22 @@ def test_storing_too_far_is_a_difference() -> None:
 def fitted(text: str) -> tuple[list[Launch], list[str]]:
     """Launches in which the kernel stays in bounds, and what is wrong with the others."""
     module = parse(text)
-    function = module.kernels[0]
+    function = next(f for f in module.kernels if f.name == "twice")
     every = [cleaned(module, function.name, at) for at in invent(emulate(module, function))]
     good = [launch for launch, outcome in every if outcome.error is None]
     return good, [outcome.error.message for _, outcome in every if outcome.error is not None]
+
+
+def test_what_another_kernel_has_does_not_grow() -> None:
+    """Threads that leave an array of a fixed size find no dynamic memory that they do not use."""
+    own = through_shared("ld.shared.u32 %r2, [%r6];", ".shared .align 16 .b8 own[32];")
+    own = own.replace("%r4, pool;", "%r4, own;")
+    other = POOL + "\n.visible .entry other() { .reg .b32 %r<2>; mov.u32 %r1, pool; ret; }\n"
+    both = own.replace(".visible .entry twice", other + ".visible .entry twice")
+    launches, wrong = fitted(both)
+    assert {launch.block[0] for launch in launches} == {7, 8}
+    assert all(launch.shared == 0 for launch in launches)
+    assert all("past the 32 bytes of shared memory" in message for message in wrong)
 
 
 def test_it_grows_with_the_block() -> None:
