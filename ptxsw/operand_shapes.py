@@ -69,6 +69,8 @@ _ROWS = """
     discard applypriority                                                   ms
     bar barrier                                                             [sss]
     bar.red barrier.red barrier.cta.red                                     dss[s]
+    bar.warp                                                                s
+    barrier.cluster                                                         -
     nanosleep pmevent setmaxnreg stackrestore                               s
     brx                                                                     sn
     membar ret exit trap brkpt griddepcontrol                               -
