@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -67,6 +68,19 @@ def bar(verb: str, total: int) -> Iterator[Callable[[int, str], None]]:
             step(f"[{drawn}] {done}/{total} {name[-_LONGEST:]}")
 
         yield show
+
+
+def now_and_then(tell: Callable[[int], None], seconds: float = 0.2) -> Callable[[int], None]:
+    """Tells a count that grows fast, at most so often."""
+    last = time.monotonic()
+
+    def step(count: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            tell(count)
+
+    return step
 
 
 _WIDTH = 24

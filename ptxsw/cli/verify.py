@@ -13,7 +13,7 @@ import typer
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, read, read_once
 from ptxsw.cli.options import File, KernelOption, LaunchOption
-from ptxsw.cli.progress import working
+from ptxsw.cli.progress import now_and_then, working
 from ptxsw.cli.values import block_shape, launches, sizes
 
 
@@ -120,6 +120,7 @@ def run_(
             counted = commands.run(
                 text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed,
                 races=races, out=out, steps=steps,
+                progress=now_and_then(lambda done: step(f"{kernel or name}: {done:,} steps")),
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

@@ -99,9 +99,10 @@ def run(
     races: bool,
     out: Path | None,
     steps: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> str:
     """Runs a kernel; what it counted and printed. Writes its buffers as `.npy` below `out`. `steps`
-    bounds the instructions of groups of threads that are executed.
+    bounds the instructions of groups of threads that are executed; `progress` is told how many.
 
     Raises ParseError, Unsupported, RunError; ValueError for what makes no sense.
     """
@@ -110,7 +111,7 @@ def run(
     values = [_value(word) for word in arguments]
     result = launch(
         module, function.name, grid, block, values, shared=shared, seed=seed,
-        races=races, limit=LIMIT if steps is None else steps,
+        races=races, limit=LIMIT if steps is None else steps, progress=progress,
     )  # fmt: skip
     if out is not None:
         _write(module, function, values, result, out)

@@ -5,6 +5,7 @@ from ptxsw.simt.run import LaunchResult, launch
 from ptxsw.simt.schedule import Converging, Fuzzing
 from ptxsw.simt.state import (
     Deadlock,
+    Livelock,
     MemoryFault,
     Poisoned,
     Race,
@@ -20,6 +21,7 @@ __all__ = [
     "Deadlock",
     "Fuzzing",
     "LaunchResult",
+    "Livelock",
     "MemoryFault",
     "Poisoned",
     "Race",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ def launch(
     limit: int = LIMIT,
     recorder: Recorder | None = None,
     results: bool = True,
+    progress: Callable[[int], None] | None = None,
 ) -> LaunchResult:
     """Runs a kernel (None: the only one). Arrays among `args` are copied in and come back in the
     result; other arguments are scalars, or bytes for structures. `shared` is the dynamic shared
@@ -73,8 +74,9 @@ def launch(
     given as integers. Of a large grid `only` some blocks may be run, by their numbers in order
     (x first). A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
     at the same time. After `limit` instructions of groups of threads, of all blocks together, the
-    launch is given up. A `recorder` sees every access. Without
-    `results` no memory is copied out at the end, and the result is empty.
+    launch is given up. A `recorder` sees every access; `progress` is told now and then how many
+    instructions were run. Without `results` no memory is copied out at the end, and the result is
+    empty.
 
     Raises RunError for what the program does wrong, Unsupported for what is not modelled.
     """
@@ -104,7 +106,7 @@ def launch(
             blocks = min(at_once, span.stop - first)
             machine = Machine(program, geometry, first, blocks, schedule, counts, watch, limit)
             machine.steps = steps
-            machine.recorder = recorder
+            machine.recorder, machine.progress = recorder, progress
             if watch is not None:
                 watch.begin(machine)
             machine.run()

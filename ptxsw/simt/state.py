@@ -56,6 +56,10 @@ class Runaway(RunError):
     """More instructions than the limit of the launch."""
 
 
+class Livelock(Deadlock, Runaway):
+    """Threads go round in loops for ever: nobody changes what they wait for."""
+
+
 class Race(RunError):
     """Two threads touch the same byte without order, and one of them writes."""
 
