@@ -65,6 +65,7 @@ def _issue(code: Code, instruction: Instruction) -> Op:
                 keep = ((np.uint64(1) << bits) - np.uint64(1)).astype(np.uint32)
                 columns[at][reading] = column & keep
         group = machine.committed[fragment.idx].copy()
+        machine.disturbed = True
         machine.copies.append(AsyncCopy(fragment.idx, place.offsets, columns, group))
 
     return run
@@ -72,6 +73,7 @@ def _issue(code: Code, instruction: Instruction) -> Op:
 
 def _commit(machine: Machine, fragment: Fragment) -> None:
     """What was copied since is a group."""
+    machine.disturbed = True
     machine.committed[fragment.idx] += 1
 
 

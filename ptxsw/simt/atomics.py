@@ -91,7 +91,7 @@ def _one_by_one(
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     lengths = np.diff(np.concatenate([starts, [len(ordered)]]))
     old = np.empty(len(offsets), f"u{size}")
-    if len(starts) <= _FEW and lengths.max() > _MANY:
+    if len(starts) <= _FEW and lengths.max() > _MANY and not region.watched:
         done = True
         for start, length in zip(starts, lengths, strict=True):
             who = order[start : start + length]

@@ -101,6 +101,7 @@ class _Arrival(Struct, frozen=True):
             return False
         if not machine.barriers.open_for(part, count):
             return False
+        machine.disturbed = True
         if self.votes is not None:
             blocks = machine.block_of(part.idx)
             yes = np.bincount(blocks, self._truth(machine, part), machine.blocks)

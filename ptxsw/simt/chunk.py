@@ -51,6 +51,7 @@ class Chunk:
         self.local_marks: Array | None = None  # undefined bytes; None: there are none
         self.specials: dict[str, Array] = {}
         self.steps = 0
+        self.disturbed = False  # an answer depended on time or on what other threads do
 
     # ------------------------------------------------------------ places and messages
 
@@ -90,6 +91,7 @@ class Chunk:
         if name in ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"):
             wide = name in ("%clock64", "%globaltimer")
             self.steps += 1
+            self.disturbed = True
             value = self.steps >> 32 if name == "%clock_hi" else self.steps
             dtype = np.uint64 if wide else np.uint32
             return Bits(
@@ -144,6 +146,18 @@ class Chunk:
             np.uint64 if name == "%gridid" else np.uint32
         )
 
+    # ------------------------------------------------------------ what changes
+
+    def watch_changes(self, begin: bool) -> None:
+        """Begins or ends to watch for changes of what threads share."""
+        self.disturbed = False
+        for region in (self.shared, self.program.arena.region):
+            region.watched, region.changed = begin, False
+
+    def has_changed(self) -> bool:
+        """Has anything happened that another thread, or the same one later, may notice?"""
+        return self.disturbed or self.shared.changed or self.program.arena.region.changed
+
     # ------------------------------------------------------------ local memory
 
     def need_local(self, size: int) -> None:
@@ -179,6 +193,14 @@ class Chunk:
         for byte in range(1, size):
             marks = marks | self.local_marks[place.offsets + step + byte]
         return marks if marks.any() else None
+
+    def local_rows(self, idx: Index) -> Array:
+        """A row for each thread: the bytes of its local memory, and the marks of undefined ones."""
+        rows = self.local.data.reshape(self.threads, self.local_size)[idx]
+        if self.local_marks is None:
+            return np.concatenate([rows, np.zeros_like(rows)], axis=1)
+        marks = self.local_marks.reshape(self.threads, self.local_size)[idx]
+        return np.concatenate([rows, marks.view(np.uint8)], axis=1)
 
     def copy_local(self, idx: Index, source: int, target: int, size: int) -> None:
         """Copies bytes within the local windows of some threads, defined or not."""

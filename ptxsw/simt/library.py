@@ -133,6 +133,7 @@ def malloc(
             continue
         addresses.append(heap.address + program.heap_used)
         program.heap_used += size
+        machine.disturbed = True
     _give(machine, fragment, results, addresses, 8)
 
 

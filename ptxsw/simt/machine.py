@@ -6,7 +6,7 @@ that wait for others (in `rendezvous`), threads that end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -14,22 +14,15 @@ from ptxsw.errors import Unsupported
 from ptxsw.simt.chunk import Geometry
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.floats import NoFunction
+from ptxsw.simt.polling import SPINS, spins
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
-from ptxsw.simt.rendezvous import Barriers, WarpRendezvous
+from ptxsw.simt.rendezvous import Barriers, Stuck, WarpRendezvous
 from ptxsw.simt.schedule import Schedule
-from ptxsw.simt.spinning import FIRST_LOOK, spins
-from ptxsw.simt.state import (
-    Deadlock,
-    Fragment,
-    Frame,
-    Index,
-    Livelock,
-    Runaway,
-    RunError,
-    union,
-)
+from ptxsw.simt.state import Deadlock, Fragment, Frame, Index, Livelock, Runaway, RunError, union
 from ptxsw.simt.threads import Threads, code_tag
+
+_LATER = "waits for what {} blocks that have not begun may change"
 
 
 class Machine(Threads):
@@ -49,10 +42,9 @@ class Machine(Threads):
         super().__init__(program, geometry, first, blocks, schedule, counters, races)
         self.limit = limit
         self.progress: Callable[[int], None] | None = None  # is told how many steps were made
+        self.waiting_blocks = 0  # that begin when these have ended, or are not run at all
         self.meetings = WarpRendezvous(self)
         self.barriers = Barriers(self)
-        self.spun: set[tuple[int, int]] = set()  # first thread and size: they spun at last
-        self.quiet: set[tuple[int, int]] = set()  # nobody has done anything but spin since they did
 
     def run(self) -> None:
         """Until all threads have ended."""
@@ -60,9 +52,10 @@ class Machine(Threads):
         idx = np.flatnonzero(self.alive)
         frame = Frame(kernel, self.threads, len(idx), 0)
         self.need_local(kernel.size)
+        self.spinning.due += self.steps
         self.runnable = self.schedule.begin(Fragment(frame, 0, idx, None))
         while self.runnable:
-            fragment = self.schedule.pick(self.runnable)
+            fragment = self._next()
             if not fragment.whole and fragment.count == fragment.frame.live:
                 fragment = fragment.part(fragment.idx)  # the others have ended
             try:
@@ -79,83 +72,70 @@ class Machine(Threads):
             if self.progress is not None:
                 self.progress(self.steps)
 
+    def _next(self) -> Fragment:
+        """The fragment that the schedule wants, or one that does what it has not done before."""
+        fragment = self.schedule.pick(self.runnable)
+        spinning = self.spinning
+        while spinning.watching and spinning.all_back(fragment):
+            if self.has_changed():
+                spinning.end(self, self.steps)
+                break
+            others = (at for at, f in enumerate(self.runnable) if not spinning.all_back(f))
+            at = next(others, None)
+            if at is not None:
+                self.runnable[at], fragment = fragment, self.runnable[at]
+                break
+            self.runnable.append(fragment)
+            self._unstick()
+            fragment = self.runnable.pop()
+        return fragment
+
     def _advance(self, fragment: Fragment) -> None:
-        """Runs a fragment until it ends as such, spins, or its turn is over."""
-        who = int(fragment.idx[0]), fragment.count
-        if who in self.spun:
-            self.spun.discard(who)
-            still = spins(self, fragment, self._run_on)
-            if still:
-                self.spun.add(who)
-                self.quiet.add(who)
-            else:
-                self.quiet.clear()
-            if still is not None:
-                self.schedule.pause(self, fragment)
-            if still and all((int(f.idx[0]), f.count) in self.quiet for f in self.runnable):
-                self._unstick()
-            return
-        self.quiet.clear()
-        if self._take_turn(fragment, who):
-            self.schedule.pause(self, fragment)
-
-    def _take_turn(self, fragment: Fragment, who: tuple[int, int]) -> bool:
-        """Runs it until its turn is over or it is seen to spin; False where it is no more."""
-        left, look = self.schedule.turn(), FIRST_LOOK
-        while left > look:
-            if not self._run_on(fragment, look):
-                return False
-            left, look = left - look, 2 * look
-            spinning = spins(self, fragment, self._run_on)
-            if spinning:
-                self.spun.add(who)
-            if spinning is not False:
-                return spinning is True
-        return self._run_on(fragment, left)
-
-    def _run_on(self, fragment: Fragment, count: int) -> bool:
-        """Runs so many instructions of a fragment; False where it is no more: it has parted, has
-        ended, or waits."""
+        """Runs a fragment until it ends as such or its turn is over."""
         frame, pc = fragment.frame, fragment.pc
         code = frame.code
         ops, threads, warps = code.ops, code.threads, code.warps
         join = fragment.join
         meet = join.pc if join is not None and join.frame is frame else -1
-        budget = min(count, self.limit - self.steps)
+        budget = min(self.schedule.turn(), self.limit - self.steps)
         tracking = self.schedule.tracking
-        width, groups = fragment.count, len(fragment.warps)
+        count, groups = fragment.count, len(fragment.warps)
         step = 0
         for step in range(1, budget + 1):
             if pc == meet:
                 fragment.pc = pc
                 self.steps += step
                 self.arrive(fragment)
-                return False
+                return
             if pc >= len(ops):  # running off the end is a return
                 fragment.pc = len(ops) - 1
                 self.steps += step
                 self.leave(fragment, fragment.idx)
-                return False
+                return
             fragment.pc = pc
-            threads[pc] += width
+            threads[pc] += count
             warps[pc] += groups
             following = ops[pc](self, fragment)
             if following is None:
                 pc += 1
             elif following < 0:
                 self.steps += step
-                return False
+                return
             else:
                 if tracking:
                     fragment.tag = code_tag(code, fragment.tag, pc, following)
-                pc = following
+                back, pc = following <= pc, following
+                if back and self.steps + step >= self.spinning.due:
+                    fragment.pc = pc
+                    if self.spinning.jumped(self, self.steps + step, fragment, pc):
+                        break
         fragment.pc = pc
         self.steps += step
         if self.steps >= self.limit:
             raise self.error(
                 Runaway, fragment, int(fragment.idx[0]), f"no end after {self.steps} steps"
             )
-        return True
+        self.schedule.pause(self, fragment)
 
     def leave(self, fragment: Fragment, idx: Index) -> None:
         """Threads return from their function, or end with the kernel's."""
@@ -186,27 +166,27 @@ class Machine(Threads):
         self.barriers.recheck()
 
     def _unstick(self) -> None:
-        """Nobody can run, or all that can do spin: whoever waits only for company goes on; else it
-        is a deadlock."""
-        spinning = len(self.runnable)
+        """Nobody can run who changes anything: whoever waits only for company goes on; else it is a
+        deadlock."""
+        running = len(self.runnable)
         self.barriers.release_parts()
-        if len(self.runnable) > spinning:
+        if len(self.runnable) == running:
+            self.let_others_by()
+        if len(self.runnable) > running:
             return
-        for join in list(self.joins):
-            self.release(join)
-        if len(self.runnable) > spinning:
-            return
-        stuck = [*self.meetings.stuck(), *self.barriers.stuck()]
-        if self.runnable:
-            what = "spins, and nothing changes what it reads"
-            if self.blocks < self.geometry.blocks:
-                what += f" while {self.blocks} of {self.geometry.blocks} blocks run"
-            stuck += [(fragment, fragment.idx, what) for fragment in self.runnable]
-            raise self._deadlock(Livelock, stuck)
+        stuck = [*self._spinning(), *self.meetings.stuck(), *self.barriers.stuck()]
+        if running and self.waiting_blocks:
+            raise self._stuck(Runaway, _LATER.format(self.waiting_blocks), stuck)
         if stuck:
-            raise self._deadlock(Deadlock, stuck)
+            raise self._stuck(Livelock if running else Deadlock, "waits forever", stuck)
 
-    def _deadlock(self, kind: type[Deadlock], stuck: list[tuple[Fragment, Index, str]]) -> RunError:
+    def _spinning(self) -> Iterator[Stuck]:
+        """The threads that could run, in loops that go on for ever."""
+        for fragment in self.runnable:
+            for part in self.spinning.places(fragment):
+                yield part, part.idx, SPINS
+
+    def _stuck(self, kind: type[RunError], lead: str, stuck: list[Stuck]) -> RunError:
         """Who waits where, a line of the program at a time, the first thread first."""
         groups: dict[tuple[int, str], tuple[Fragment, list[Index]]] = {}
         for fragment, idx, what in stuck:
@@ -215,10 +195,11 @@ class Machine(Threads):
         waiting.sort(key=lambda entry: int(entry[1][0]))
         text = "; ".join(self._where(*entry) for entry in waiting[:8])
         fragment, idx, _ = waiting[0]
-        return self.error(kind, fragment, int(idx[0]), f"waits forever: {text}")
+        return self.error(kind, fragment, int(idx[0]), f"{lead}: {text}")
 
     def _where(self, fragment: Fragment, idx: Index, what: str) -> str:
         line = self.program.module.source.line(self.instruction(fragment).span.start)
         who = self.thread_name(int(idx[0]))
         more = f" and {len(idx) - 1} more" if len(idx) > 1 else ""
+        what = spins(self, fragment, int(idx[0])) if what == SPINS else what
         return f"line {line}: {who}{more}: {what}"

@@ -34,6 +34,8 @@ class MemoryRegion:
     def __init__(self, data: Array) -> None:
         self.data = data
         self._views: dict[int, Array] = {1: data}
+        self.watched = False
+        self.changed = False  # while it is watched: a store of what is there changes nothing
 
     def view(self, size: int) -> Array:
         """As words of `size` bytes."""
@@ -47,7 +49,10 @@ class MemoryRegion:
         return words
 
     def store(self, offsets: Index, size: int, values: Array) -> None:
-        self.view(size)[offsets >> _SHIFT[size]] = values
+        view, at = self.view(size), offsets >> _SHIFT[size]
+        if self.watched and not self.changed:
+            self.changed = bool((view[at] != values).any())
+        view[at] = values
 
 
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
@@ -157,6 +162,13 @@ class Arena:
         if at < 0 or address >= self.buffers[at].end:
             return None
         return self.bytes_of(self.buffers[at])[address - self.buffers[at].address :]
+
+    def named(self, address: int) -> str:
+        """An address, and the buffer that holds it."""
+        at = bisect_right(self._addresses, address) - 1
+        if at < 0 or address >= self.buffers[at].end:
+            return f"{address:#x}"
+        return f"byte {address - self.buffers[at].address} of buffer {self.buffers[at].name!r}"
 
     def describe(self, address: int, size: int, write: bool) -> str:
         """What is wrong with an address, in terms of the nearest buffer."""

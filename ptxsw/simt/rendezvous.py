@@ -203,6 +203,7 @@ class Barriers:
         """A fragment comes to a barrier (of `expected` threads, 0: all); if it waits it is
         runnable again when that opens. Lanes of a warp come to an `aligned` one together."""
         machine = self.machine
+        machine.disturbed = True
         barrier = self.barriers.get(number)
         if barrier is None:
             barrier = self.barriers[number] = _Barrier(machine.blocks, machine.threads >> 5)

@@ -106,6 +106,7 @@ def launch(
             blocks = min(at_once, span.stop - first)
             machine = Machine(program, geometry, first, blocks, schedule, counts, watch, limit)
             machine.steps = steps
+            machine.waiting_blocks = geometry.blocks - (first + blocks - span.start)
             machine.recorder, machine.progress = recorder, progress
             if watch is not None:
                 watch.begin(machine)

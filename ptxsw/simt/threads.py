@@ -11,6 +11,7 @@ from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.recorder import Recorder
 from ptxsw.simt.schedule import Schedule
+from ptxsw.simt.spinning import Spinning
 from ptxsw.simt.state import Array, AsyncCopy, Fragment, Index, Join, union
 
 
@@ -30,6 +31,7 @@ class Threads(Chunk):
         super().__init__(program, geometry, first, blocks)
         self.schedule, self.counters, self.races = schedule, counters, races
         self.recorder: Recorder | None = None
+        self.spinning = Spinning()
         self.alive = self.within < geometry.threads
         self.alive_bits = self._alive_bits()
         self.runnable: list[Fragment] = []
@@ -45,7 +47,10 @@ class Threads(Chunk):
             tag = code_tag(fragment.frame.code, tag, fragment.pc, pc)
         elif self.schedule.tracking:
             tag = code_tag(fragment.frame.code, (), fragment.pc, pc)
-        self.runnable.append(Fragment(fragment.frame, pc, idx, fragment.join, tag))
+        onward = Fragment(fragment.frame, pc, idx, fragment.join, tag)
+        if pc <= fragment.pc and self.steps >= self.spinning.due:
+            self.spinning.jumped(self, self.steps, onward, pc)
+        self.runnable.append(onward)
 
     def part_at(self, fragment: Fragment, meet: int | None) -> None:
         """The fragment's threads are about to part; those that part meet again at `meet`."""

@@ -67,6 +67,7 @@ class Exchange(Struct, frozen=True):
         return np.broadcast_to(array, count).copy(), np.broadcast_to(marks, count)
 
     def perform(self, machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
+        machine.disturbed = True
         results = self.compute(machine, idx, brought)
         outside = (brought[0] >> (idx & 31).astype(np.uint32)) & np.uint32(1) == 0
         results[-1] = results[-1] | outside  # a lane that its own mask does not name
@@ -197,6 +198,7 @@ def activemask(code: Code, instruction: Instruction, pc: int) -> Op:
     (slot,) = destinations(code, instruction.operands[0])
 
     def run(machine: Machine, fragment: Fragment) -> None:
+        machine.disturbed = True
         bits = lane_bits(machine, fragment.idx)[fragment.idx >> 5]
         if slot is not None:
             fragment.frame.write(slot, fragment, bits, None, exact=True)
