@@ -36,7 +36,7 @@ _LINE = pattern(
 # `.reg .b32 %r<5>` or `.param .b32 name`: some texts have one a register.
 DECLARED = pattern(
     rf"""[ \t\r]*+(\.reg|\.param)[ \t]*+\.([a-u][a-z0-9]*+)[ \t]++({_IDENT})
-    (?:<([0-9]{{1,9}})>)?""",
+    (?:<(0|[1-9][0-9]{{0,8}})>)?""",
     re.VERBOSE | re.ASCII,
 )
 # What stands before the name in such a line.

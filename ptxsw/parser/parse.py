@@ -47,8 +47,8 @@ _SECTION = pattern(r'\.section\s+[^{};/"]*\{', re.ASCII)
 _HEADER_PLAIN = pattern(r'[^{};/"]*+[{;]')
 _PLAIN_VARIABLE = pattern(
     rf"""(?:\.(visible|extern|weak|common)[ ])?\.(global|const|shared|local)[ ]
-    (?:\.align[ ]([0-9]{{1,9}})[ ])?\.([a-u][a-z0-9]*+)[ ]({NAME})
-    (?:\[([0-9]{{0,18}})\])?(?:;|[ ]?(=))""",
+    (?:\.align[ ]([1-9][0-9]{{0,8}})[ ])?\.([a-u][a-z0-9]*+)[ ]({NAME})
+    (?:\[((?:0|[1-9][0-9]{{0,17}})?)\])?(?:;|[ ]?(=))""",
     re.VERBOSE | re.ASCII,
 )
 _SPACES = frozenset({"global", "const", "shared", "local", "param", "reg", "tex", "surf", "sreg"})

@@ -38,9 +38,10 @@ _SIGNATURE = pattern(
 # A header as compilers write it. What it says is read when it is asked for, and cannot fail then.
 _BLANKS = r"[ \t\r\n]*+"
 _GAP = r"(?:[ \t\r\n]++|//[^\n]*+\n)*+"
-_PARAMETER = rf"""{_BLANKS}\.(?:param|reg)[ ]?(?:\.align[ ][0-9]{{1,9}}[ ])?\.[a-u][a-z0-9]*+[ ]
-    (?:\.ptr[ ](?:\.(?:global|const|shared|local)[ ])?\.align[ ][0-9]{{1,9}}[ ])?
-    {NAME}(?:\[[0-9]{{1,9}}\])?{_BLANKS}"""
+_COUNT = "[1-9][0-9]{0,8}"
+_PARAMETER = rf"""{_BLANKS}\.(?:param|reg)[ ]?(?:\.align[ ]{_COUNT}[ ])?\.[a-u][a-z0-9]*+[ ]
+    (?:\.ptr[ ](?:\.(?:global|const|shared|local)[ ])?\.align[ ]{_COUNT}[ ])?
+    {NAME}(?:\[{_COUNT}\])?{_BLANKS}"""
 
 
 # Written so that `_PARAMETER` stands in it once: it is what takes time to compile.

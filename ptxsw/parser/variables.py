@@ -8,21 +8,23 @@ from msgspec import Struct
 
 from ptxsw.ir import Variable
 from ptxsw.parser.node_factory import make_variable
+from ptxsw.parser.operands import int_of
 from ptxsw.patterns import pattern
 from ptxsw.source import Span
 
 LINKAGES = frozenset({"visible", "extern", "weak", "common"})
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+|_)"
-_HEAD = pattern(
-    r"\s*((?:\.[A-Za-z_][A-Za-z0-9_:]*(?:\s*\([^()]*\))?\s*|(?<=[\s])[0-9]+\s*)+)", re.ASCII
-)
-_WORD = pattern(r"\.([A-Za-z_][A-Za-z0-9_:]*(?:\s*\([^()]*\))?)|([0-9]+)", re.ASCII)
+_NUMBER = r"(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)U?"
+_DIRECTIVE = r"\.([A-Za-z_][A-Za-z0-9_:]*(?:\s*\([^()]*\))?)"
+_HEAD = pattern(rf"\s*((?:{_DIRECTIVE}\s*|(?<=[\s]){_NUMBER}\s*)+)", re.ASCII)
+_WORD = pattern(rf"{_DIRECTIVE}|({_NUMBER})", re.ASCII)
 _DECLARATOR = pattern(
-    rf"\s*({_NAME})\s*(?:<\s*([0-9]{{1,9}})\s*>)?((?:\s*\[\s*[0-9]{{0,18}}U?\s*\])*)\s*",
-    re.ASCII,
+    rf"\s*({_NAME})\s*(?:<\s*({_NUMBER})\s*>)?((?:\s*\[\s*(?:{_NUMBER})?\s*\])*)\s*", re.ASCII
 )
 _LONGEST = 18  # digits of a number
-_DIM = pattern(r"\[\s*([0-9]*)")
+_MOST = 10**9  # registers of a name
+_MOST_REGISTERS = 10**9
+_DIM = pattern(r"\[\s*(\w*)", re.ASCII)
 
 
 class BadDeclaration(Exception):
@@ -78,11 +80,9 @@ def _head(text: str) -> tuple[str, str, int, int | None, tuple[str, ...], tuple[
     for word, number in _WORD.findall(text):
         if number:
             if want_align:
-                if len(number) > _LONGEST:
-                    raise BadDeclaration("expected a smaller alignment", 0)
-                align = int(number)
+                align = _number(number, "alignment")
             elif attributes:
-                attributes[-1] += f" {number}"
+                attributes[-1] += f" {_number(number, 'number')}"
             want_align = False
         elif kind:
             attributes.append(word)
@@ -99,6 +99,16 @@ def _head(text: str) -> tuple[str, str, int, int | None, tuple[str, ...], tuple[
         else:
             kind = word
     return space, kind, vector, align, tuple(linkage), tuple(attributes)
+
+
+def _number(text: str, what: str) -> int:
+    """The value of an integer literal. Raises BadDeclaration."""
+    try:
+        if len(text) <= _LONGEST:
+            return int_of(text)
+    except ValueError:
+        raise BadDeclaration(f"{text} is no number: a 0 in front makes it octal", 0) from None
+    raise BadDeclaration(f"expected a smaller {what}", 0)
 
 
 def declaration(text: str) -> tuple[Declaration, ...]:
@@ -120,8 +130,10 @@ def declaration(text: str) -> tuple[Declaration, ...]:
         if match is None:
             raise BadDeclaration("expected a name", at)
         name, count, sizes = match.groups()
-        number = int(count) if count is not None else None
-        dims = tuple(int(d) if d else None for d in _DIM.findall(sizes)) if sizes else ()
+        number = None if count is None else _number(count, "number of registers")
+        if number is not None and number >= _MOST:
+            raise BadDeclaration("expected a smaller number of registers", match.start(2))
+        dims = tuple(_number(d, "array") if d else None for d in _DIM.findall(sizes))
         variables.append(
             Declaration(space, kind, name, number, dims, vector, align, linkage, attributes)
         )
