@@ -71,7 +71,7 @@ class Row(Struct, frozen=True):
     @property
     def sign(self) -> int | None:
         """1 faster, -1 slower, 0 neither."""
-        return None if self.speedup is None else sign(self.speedup, max(LEAST, self.noise))
+        return None if self.speedup is None else sign(self.speedup, least=max(LEAST, self.noise))
 
     @property
     def forecast_right(self) -> bool | None:
@@ -81,7 +81,7 @@ class Row(Struct, frozen=True):
         return (self.forecast > 1) == (self.sign > 0)
 
 
-def sign(speedup: float, least: float) -> int:
+def sign(speedup: float, *, least: float) -> int:
     """Of a speed-up that differs from 1 by more than `least`."""
     return (speedup > 1 + least) - (1 / speedup > 1 + least)
 

@@ -36,8 +36,15 @@ REFUSED = {
     "store_on_the_way": "st.global.f32 (line N) between the two loads may change it",
     "acquire_between": "a loop lies between the two loads",
 }
-# No lane within reach has made these loads: there is nothing to refuse.
+# No lane within reach has made these loads: no load is refused.
 WITHOUT_SOURCE = ("far", "columns", "loop_between")
+
+NOTHING = {
+    "load-elimination": "no load reads bytes that this thread has loaded or stored before",
+    "uniform-loops": "it has no loop that lanes may leave in different iterations",
+    "shuffle": "no load reads bytes that another lane of the warp has just loaded",
+}
+"""What rewrites that were named say of a kernel in which they have nothing to do."""
 
 ALLOWED = {
     "plain_load": -1,
@@ -73,14 +80,16 @@ def rewritten(name: str) -> tuple[str, Result, dict[str, Kernel]]:
 def test_refused(name: str) -> None:
     kernel = rewritten("refusals")[2][name]
     assert (kernel.shuffles, kernel.copies) == (0, 0)
-    reasons = [re.sub(r"line \d+", "line N", r.reason) for r in kernel.refusals or ()]
+    refusals = [r for r in kernel.refusals or () if r.reason not in NOTHING.values()]
+    reasons = [re.sub(r"line \d+", "line N", r.reason) for r in refusals]
     assert reasons == [REFUSED[name]]
 
 
 @pytest.mark.parametrize("name", WITHOUT_SOURCE)
 def test_no_source_in_reach(name: str) -> None:
     kernel = rewritten("refusals")[2][name]
-    assert (kernel.shuffles, kernel.copies, kernel.refusals) == (0, 0, ())
+    assert (kernel.shuffles, kernel.copies) == (0, 0)
+    assert {r.rewrite: r.reason for r in kernel.refusals or ()} == NOTHING
 
 
 def test_every_kernel_is_judged_here() -> None:
@@ -164,7 +173,8 @@ def test_old_modules_are_left_alone(version: str, target: str, reason: str) -> N
     old = text.replace(".version 9.0", f".version {version}").replace("sm_80", target)
     result = optimize(old, Options(mode="force", rewrites=TOGETHER))
     assert result.text is old
-    assert {r.reason for k in result.report.kernels for r in k.refusals or ()} == {reason}
+    reasons = {r.reason for k in result.report.kernels for r in k.refusals or ()}
+    assert reason in reasons and reasons - {reason} <= {*NOTHING.values()}
 
 
 def test_auto_keeps_shuffles_for_a_measurement() -> None:
