@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ptxsw.cli.commands import app
-from tests.ptx_mutants import LIMIT_SECONDS, faults, limited, mutant, without_tools
+from tests.heads import head
+from tests.ptx_mutants import LIMIT_SECONDS, faults, faults_of, limited, mutant, without_tools
 
 FILE = Path(__file__).parent / "regressions" / "ptx" / "memory_operand.ptx"
 
@@ -29,6 +30,25 @@ def test_an_address_as_a_source(command: str) -> None:
         "      |              ^^^^^^^^^"
     )
     assert done.exit_code and told in f"{done.exception}\n{done.output}"
+
+
+BODIES = {
+    "a predicate as an address": "isspacep.global %rd2, %rd1;\nst.global.b32 [%rd2], 1;\n"
+    "st.global.b32 [%rd2+4], 2;",
+    "more bytes than cp.async copies": ".shared .align 16 .b8 s[64];\nmov.u32 %r1, s;\n"
+    "cp.async.ca.shared.global [%r1], [%rd1], 4294967295;",
+    "no mask": "bar.warp.sync;",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_what_mutants_have_found(body: str) -> None:
+    text = (
+        f"{head('8.0', 'sm_80')}.visible .entry k(.param .u64 a)\n{{\n.reg .b32 %r<2>;\n"
+        f".reg .b64 %rd<3>;\nld.param.u64 %rd1, [a];\n{BODIES[body]}\nret;\n}}\n"
+    )
+    with without_tools():
+        assert list(faults_of(text, text)) == []
 
 
 def survive(seeds: range) -> None:

@@ -100,6 +100,9 @@ class Traffic(Struct, frozen=True):
         return max(meeting(w, self.size) for r in self.requests for w in r.warps)
 
 
+_COPIED = (4, 8, 16)  # bytes that a lane may copy (PTX ISA, cp.async)
+
+
 def _size(access: Access) -> int | None:
     """Bytes that are read or written at the address of each lane. Instructions for a whole warp or
     block (wmma, bulk copies, barriers in memory) have addresses of another kind."""
@@ -111,7 +114,7 @@ def _size(access: Access) -> int | None:
         return _MATRIX_ROW
     if instruction.opcode == "cp" and "bulk" not in instruction.modifiers:
         length = instruction.operands[2] if len(instruction.operands) > 2 else None
-        return length.value if isinstance(length, Int) else None
+        return length.value if isinstance(length, Int) and length.value in _COPIED else None
     return None
 
 

@@ -88,7 +88,8 @@ def _layer(store: Written) -> Layer:
     width = ADDRESS if space in NARROW else place.width
     # Offsets are compared as whole numbers. Below a quarter of the address space no difference of
     # two of them is a multiple of 2^width.
-    if abs(at) >= 1 << (width - 2):
+    # (A text that ptxas refuses may have a predicate for an address.)
+    if abs(at) >= (1 << width) // 4:
         begin, at, items = 0, 0, ((place, 1),)  # so far off that offsets might wrap
     pieces: dict[int, Term] = {}
     work = [value]
