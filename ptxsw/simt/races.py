@@ -13,27 +13,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ptxsw.simt.accessors import Access, Accessors
 from ptxsw.simt.chunk import Chunk
-from ptxsw.simt.memory import AccessedBytes
+from ptxsw.simt.memory import AccessedBytes, MemoryRegion
 from ptxsw.simt.state import Array, Fragment, Index, Race
 
 
-class _Track:
-    """For each byte of a region the last access of one kind: who, when, where, atomically?"""
+class _Shadow:
+    """Who has read, written, and atomically changed each byte of a region."""
 
-    def __init__(self, size: int) -> None:
-        self.thread = np.full(size, -1, np.int64)
-        self.epoch = np.zeros(size, np.int64)
-        self.warp_epoch = np.zeros(size, np.int64)
-        self.line = np.zeros(size, np.int32)
-        self.atomic = np.zeros(size, np.bool_)
+    def __init__(self, region: MemoryRegion, padded: int) -> None:
+        self.region = region
+        self.reads, self.writes, self.atomics = (
+            Accessors(len(region.data), padded) for _ in range(3)
+        )
 
 
 class Races:
     """The shadow of all memory of a launch."""
 
     def __init__(self) -> None:
-        self.shadows: dict[int, tuple[object, _Track, _Track, _Track]] = {}
+        self.shadows: dict[int, _Shadow] = {}
         self.fixed: Array = np.zeros(0, np.bool_)  # bytes of the arena loaded by `.nc`
         self.epoch: Array = np.zeros(0, np.int64)
         self.warp_epoch: Array = np.zeros(0, np.int64)
@@ -74,34 +74,25 @@ class Races:
         write the same `values` to the same bytes do not race. Raises Race."""
         if place.region is chunk.local:
             return
-        key = id(place.region)
-        if key not in self.shadows:
-            length = len(place.region.data)
-            self.shadows[key] = place.region, _Track(length), _Track(length), _Track(length)
-        _, writes, reads, others = self.shadows[key]
+        shadow = self.shadows.get(id(place.region))
+        if shadow is None:
+            shadow = _Shadow(place.region, chunk.padded)
+            self.shadows[id(place.region)] = shadow
+        reads, writes, atomics = shadow.reads, shadow.writes, shadow.atomics
+        against = [writes, reads] if atomic else [writes, atomics, reads][: 2 + write]
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
         offsets = np.broadcast_to(place.offsets, len(idx))
         if write and not atomic:
             self._together(chunk, fragment, idx, offsets, size, values)
+        thread = 1 + chunk.first * chunk.padded + idx
+        time = self.epoch[idx] << 32 | self.warp_epoch[idx]
+        line = chunk.program.module.source.line(chunk.instruction(fragment).span.start)
+        lines = np.full(len(idx), line)
         for byte in range(size):
-            at = offsets + byte
-            self._check(chunk, fragment, idx, at, writes, atomic)
-            if write:
-                self._check(chunk, fragment, idx, at, reads, False)
-                self._check(chunk, fragment, idx, at, others, False)
-                self._note(chunk, fragment, idx, at, writes, atomic)
-            else:
-                own = chunk.first * chunk.padded + idx
-                moved = (reads.thread[at] != own) & (reads.thread[at] >= 0)
-                for name in ("thread", "epoch", "warp_epoch", "line", "atomic"):
-                    old, new = getattr(reads, name), getattr(others, name)
-                    new[at[moved]] = old[at[moved]]
-                self._note(chunk, fragment, idx, at, reads, atomic)
-                # Of many threads that read a byte together the last is noted: a second one, too,
-                # so that no reader's own write passes for the only access.
-                more = reads.thread[at] != own
-                if more.any():
-                    self._note(chunk, fragment, idx[more], at[more], others, atomic)
+            new = Access(offsets + byte, thread, time, lines)
+            for kept in against:
+                self._check(chunk, fragment, idx, kept.racing(new))
+            (atomics if atomic else writes if write else reads).add(new)
 
     def constant(
         self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, constant: bool
@@ -109,13 +100,14 @@ class Races:
         """A load; by `.nc` it is one of memory that nobody may write. Raises Race."""
         if not constant:
             return
-        _, writes, _, _ = self.shadows[id(place.region)]
+        shadow = self.shadows[id(place.region)]
         if not len(self.fixed):
             self.fixed = np.zeros(len(place.region.data), np.bool_)
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
         for byte in range(size):
             self.fixed[place.offsets + byte] = True
-            written = np.broadcast_to(writes.thread[place.offsets + byte] >= 0, len(idx))
+            at = np.broadcast_to(place.offsets + byte, len(idx))
+            written = shadow.writes.any_at(at) | shadow.atomics.any_at(at)
             if written.any():
                 thread = int(idx[np.argmax(written)])
                 what = "a load by .nc of what this kernel has written"
@@ -133,31 +125,14 @@ class Races:
                 what = "a write to memory that this kernel has loaded by .nc"
                 raise chunk.error(Race, fragment, thread, what)
 
-    def _note(
-        self, chunk: Chunk, fragment: Fragment, idx: Index, at: Index, track: _Track,
-        atomic: bool,
-    ) -> None:  # fmt: skip
-        track.thread[at] = chunk.first * chunk.padded + idx
-        track.epoch[at], track.warp_epoch[at] = self.epoch[idx], self.warp_epoch[idx]
-        span = chunk.instruction(fragment).span
-        track.line[at], track.atomic[at] = chunk.program.module.source.line(span.start), atomic
-
     def _check(
-        self, chunk: Chunk, fragment: Fragment, idx: Index, at: Index, track: _Track,
-        atomic: bool,
-    ) -> None:  # fmt: skip
-        other = track.thread[at]
-        own = chunk.first * chunk.padded + idx
-        apart = (other >= 0) & (other != own)
-        if atomic:
-            apart &= ~track.atomic[at]
-        same_block = other // chunk.padded == own // chunk.padded
-        apart &= ~(same_block & (self.epoch[idx] > track.epoch[at]))
-        apart &= ~((other >> 5 == own >> 5) & (self.warp_epoch[idx] > track.warp_epoch[at]))
-        if apart.any():
-            first = int(np.flatnonzero(apart)[0])
-            name = chunk.thread_name(int(other[first]) - chunk.first * chunk.padded)
-            what = f"a race with {name}, line {int(track.line[at[first]])}"
+        self, chunk: Chunk, fragment: Fragment, idx: Index, found: tuple[int, int, int] | None
+    ) -> None:
+        """Raises Race where two accesses are not in order."""
+        if found is not None:
+            first, other, line = found
+            name = chunk.thread_name(other - 1 - chunk.first * chunk.padded)
+            what = f"a race with {name}, line {line}"
             raise chunk.error(Race, fragment, int(idx[first]), what)
 
     def _together(

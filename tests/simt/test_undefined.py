@@ -33,6 +33,29 @@ def test_a_broadcast_read_and_a_write_by_one_of_its_readers(
     run(name, kernel, np.zeros(64, np.uint32), block=1, races=True)
 
 
+def test_readers_of_two_instructions() -> None:
+    """The other warps have read first; lanes of the first warp, which read again, have met."""
+    said = r"thread \(0,0,0\) of .*: a race with thread \(6[23],0,0\) of .*, line 26"
+    with pytest.raises(Race, match=said):
+        run("readers", "displaced", INTS, np.zeros(64, np.int32), block=64, races=True)
+    run("readers", "ordered", INTS, np.zeros(64, np.int32), block=64, races=True)
+
+
+def test_a_word_that_all_have_added_to() -> None:
+    """The last one to do so reads it: the others may still be at it."""
+    with pytest.raises(Race, match=r"thread \(31,0,0\) .*: a race with thread \(30,0,0\)"):
+        run("readers", "added", np.zeros(1, np.int32), np.zeros(1, np.int32), races=True)
+    run("readers", "added", np.zeros(1, np.int32), np.zeros(1, np.int32), block=1, races=True)
+
+
+def test_the_same_value_stored_by_rows_of_a_block_that_leaves_in_part() -> None:
+    """Two rows store `s[x][3] = 1` in one instruction, the last one has returned: no race."""
+    for block in ((2, 3), (2, 4), (2, 40)):
+        lut = np.array([0, 5, 5], np.int32)
+        done = run("early_return", "rows", lut, np.zeros(4), block=block, races=True)
+        assert done.buffers[1].tolist() == [-7, -7, -7, 0]
+
+
 def test_the_same_value_written_by_all_does_not_end_the_search() -> None:
     """`count = 0` by all threads; the race is between reading it and setting it anew."""
     with pytest.raises(Race, match=r"a race with .*, line"):
