@@ -16,17 +16,22 @@ _PADS = 4  # elements by which rows may be padded
 def find(scene: Scene) -> Iterator[Finding]:
     by_pattern: dict[object, list[Site]] = {}
     for site in scene.sites:
-        if site.shown.space == "shared" and (site.shown.bank_conflicts or 1) > 1:
+        if site.shown.space == "shared" and _ways(scene, site) > 1:
             array = (site.shown.index or "").partition("[")[0]
             key = (array, site.shown.lane_stride, site.shown.lanes, site.times)
             by_pattern.setdefault(key, []).append(site)
     for sites in by_pattern.values():
-        if scene.lanes(sites[0]) > 1:
-            yield _finding(scene, sites)
+        yield _finding(scene, sites)
+
+
+def _ways(scene: Scene, site: Site) -> int:
+    """The most words of one bank that lanes want at a time: no more than lanes make the access."""
+    ways = site.shown.bank_conflicts or 1
+    return min(ways, scene.lanes(site)) if ways > 1 else 1
 
 
 def _finding(scene: Scene, sites: list[Site]) -> Finding:
-    ways = max(site.shown.bank_conflicts or 1 for site in sites)
+    ways = max(_ways(scene, site) for site in sites)
     stride = sites[0].shown.lane_stride
     apart = f"are {abs(stride):,} bytes apart and " if stride else ""
     return scene.finding(
@@ -35,19 +40,19 @@ def _finding(scene: Scene, sites: list[Site]) -> Finding:
         what=f"The lanes of {these(sites)} {apart}want up to {ways} different words of one bank of "
         f"shared memory, so a warp passes the banks {ways} times, not once.",
         advice=_advice(scene, sites[0]),
-        weight=sum(WAVEFRONT * _extra(site) * site.times for site in sites),
+        weight=sum(WAVEFRONT * _extra(scene, site) * site.times for site in sites),
         ways=ways, stride=stride, times=sites[0].times,
     )  # fmt: skip
 
 
-def _extra(site: Site) -> float:
+def _extra(scene: Scene, site: Site) -> float:
     """Passes that conflicts add; where the stride changes from iteration to iteration, on
     average."""
     wide = max(1, (site.shown.bytes or 4) // 4)
     conflicts = [
         iteration.bank_conflicts for iteration in site.shown.iterations if iteration.bank_conflicts
     ]
-    ways = sum(conflicts) / len(conflicts) if conflicts else site.shown.bank_conflicts or 1
+    ways = sum(conflicts) / len(conflicts) if conflicts else _ways(scene, site)
     return (ways - 1) * wide
 
 
