@@ -152,14 +152,17 @@ class PathPairs:
         unknown values it gives up."""
         both = together(old.conditions, new.conditions)
         for condition in new.conditions:
-            never = self._terms.not_(condition)
-            if condition in cut.conditions or not _is_opaque(condition):
+            never, opaque = self._terms.not_(condition), _opaque(condition)
+            if condition in cut.conditions or not opaque:
                 continue
             for other in old.conditions:
-                if other.kind == never.kind and other not in cut.conditions:
-                    given = tuple(c for c in both if c not in (condition, other))
-                    if self._equality.same(other, never, given):
-                        return True
+                if other.kind != never.kind or other in cut.conditions:
+                    continue
+                if opaque == {"mul"} and "mul" not in _opaque(other):
+                    continue  # products are in many conditions, and to compare all takes long
+                given = tuple(c for c in both if c not in (condition, other))
+                if self._equality.same(other, never, given):
+                    return True
         return False
 
     def _follow(self, cut: Cut, old: Path, new: Path) -> None:
@@ -173,6 +176,6 @@ class PathPairs:
             self._worklist.come_to(pair)
 
 
-def _is_opaque(condition: Term) -> bool:
-    """Is it about values of which the solver can tell nothing?"""
-    return any(node.kind in _OPAQUE for node in walk(condition))
+def _opaque(condition: Term) -> set[str]:
+    """What it is about of which the solver can tell nothing."""
+    return {node.kind for node in walk(condition) if node.kind in _OPAQUE}
