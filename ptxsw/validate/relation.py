@@ -103,8 +103,10 @@ class Relation:
         for reg, loaded in self.loads.at(pair):
             # What control has come with is said in words of the first text. What the load would
             # give here may be at an address of which nothing is known any more.
-            value = None if carried.get(reg) is not None else self.loads.value(cut, loaded)
-            if value is not None:
+            value, known = self.loads.value(cut, loaded), carried.get(reg)
+            if value is not None and known is not None:
+                cut.assume(self._terms.eq(value, known))
+            elif value is not None:
                 told[reg] = value
                 new.values.pop(reg, None)  # an unknown, if it was asked for before it was told
         for reg in self.extra.kept_at(pair):

@@ -88,3 +88,62 @@ def test_a_store_before_a_loop_that_loads_what_it_has_stored() -> None:
     asked = ("scalar-replacement", "load-elimination")
     (told,) = optimize(before, Options(mode="force", rewrites=asked)).report.kernels
     assert {one.rewrite for one in told.rewrites or ()} == set(asked)
+
+
+CALL = (
+    "{ .param .b32 p0; st.param.f32 [p0], %f8; .param .b32 r0; call.uni (r0), op, (p0);"
+    " ld.param.f32 %f9, [r0]; }"
+)
+
+
+def after_a_call(store: str = STORE, then: str = "", taken: str = "") -> str:
+    """What a call gives is stored; one of two cases loads it again, by an address of its own."""
+    text = kernel(f"""
+        mov.f32 %f8, 0f40000000;
+        mov.u32 %r3, 0;
+        LOOP:
+        {CALL}
+        {store}
+        {then}
+        ld.global.u32 %r4, [%rd4+8];
+        setp.eq.s32 %p2, %r4, 0;
+        @%p2 bra CASE;
+        st.global.f32 [%rd5+4], %f8;
+        bra.uni END;
+        CASE:
+        {taken}
+        add.s64 %rd6, %rd2, %rd3;
+        ld.global.f32 %f1, [%rd6];
+        add.rn.f32 %f1, %f1, %f8;
+        st.global.f32 [%rd6], %f1;
+        END:
+        add.s32 %r3, %r3, 1;
+        setp.lt.s32 %p1, %r3, %r1;
+        @%p1 bra LOOP;
+    """)
+    return text.replace(
+        ".visible", ".extern .func (.param .b32 r) op (.param .b32 a);\n.visible", 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "right"),
+    [
+        ({}, True),
+        ({"then": "ld.global.f32 %f7, [%rd4];"}, True),
+        ({"store": "st.global.f32 [%rd5], %f8;"}, False),
+        ({"store": "st.global.f32 [%rd5+4], %f9;"}, False),
+        ({"store": "@%p1 st.global.f32 [%rd5], %f9;"}, False),
+        ({"then": "st.global.f32 [%rd4], %f8;"}, False),
+        ({"then": "bar.sync 0;"}, False),
+        ({"then": CALL}, False),
+        ({"then": "add.rn.f32 %f9, %f9, %f8;"}, False),
+        ({"then": "add.s64 %rd2, %rd2, 8;"}, False),
+        ({"taken": "st.global.f32 [%rd4], %f8;"}, False),
+        ({"taken": "mov.f32 %f9, %f8;"}, False),
+    ],
+)
+def test_what_a_call_gave_and_was_stored(lines: dict[str, str], right: bool) -> None:
+    """Its value is said in words of the first text; that memory holds it is known besides."""
+    old = after_a_call(**lines)
+    assert is_proved(old, old.replace("ld.global.f32 %f1, [%rd6];", "mov.b32 %f1, %f9;")) is right
