@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -114,14 +115,19 @@ def run_(
     x, y, z = (*sizes("--grid", grid), 1, 1)[:3]
     shape = block_shape(block)
     text, name = read(file)
+    began = time.monotonic()
     try:
         with working("running") as step:
             step(kernel or name)
             counted = commands.run(
                 text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed,
                 races=races, out=out, steps=steps,
-                progress=now_and_then(lambda done: step(f"{kernel or name}: {done:,} steps")),
+                progress=now_and_then(lambda done: step(_so_far(kernel or name, done, began))),
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error
     sys.stdout.write(counted)
+
+
+def _so_far(name: str, steps: int, began: float) -> str:
+    return f"{name}: {steps:,} steps, {time.monotonic() - began:.0f} s"

@@ -153,3 +153,17 @@ def test_long_work_says_on_a_terminal_what_it_is_at() -> None:
     assert done.stdout == b"proved\n"
     assert shown == b"\r\x1b[Kcomparing jacobi\r\x1b[K"
     assert ptxsw("verify", JACOBI, JACOBI).stderr == b""
+
+
+def test_a_long_run_says_on_a_terminal_how_far_it_is() -> None:
+    endless = ROOT / "tests" / "docs" / "inputs" / "endless.ptx"
+    given = ("--grid", "1", "--block", "32", "--arg", "zeros:16:u32", "--steps", "200000")
+    control, terminal = pty.openpty()
+    command = [sys.executable, "-m", "ptxsw", "run", str(endless), *given]
+    with open(control, "rb", buffering=0) as screen:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal)
+        os.close(terminal)
+        shown = screen.read(4000)
+    assert done.returncode == 2
+    assert re.search(rb"\x1b\[Krunning .*endless.ptx: [\d,]+ steps, \d+ s\r\x1b\[K", shown)
+    assert b"steps," not in ptxsw("run", endless, *given).stderr
