@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxsw.emulator.node import Variance
+from ptxsw.emulator.trace import Trace
 from ptxsw.findings.base import Rule, Scene, Site
 from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.flow.def_use import defs, uses
+from ptxsw.operand import Int, Operand, Reg
 from ptxsw.report.model import Finding
 
 NAME = "ptxsw-atomic-contention"
@@ -51,7 +54,7 @@ def _meeting(scene: Scene, site: Site) -> int:
 
 
 def _finding(scene: Scene, site: Site, lanes: int) -> Finding:
-    gathered = scene.trace.module.sm >= _REDUX and _gathered(scene, site)
+    gathered = _gathered(scene, site)
     return scene.finding(
         NAME, "note" if gathered else "warning", [site.index],
         measure=f"{lanes} lanes on one address",
@@ -66,14 +69,26 @@ def _finding(scene: Scene, site: Site, lanes: int) -> Finding:
 
 def _gathered(scene: Scene, site: Site) -> bool:
     """Does ptxas gather the lanes by itself? It does so for 32-bit integers at an address that all
-    lanes share; if the old value is used, only for sums."""
+    lanes share; if the old value is used, only for sums; before sm_80, only where all lanes add the
+    same, which it multiplies by their number."""
     instruction = site.access.instruction
     modifiers = set(instruction.modifiers)
     if instruction.opcode == "multimem" or not (
         site.shown.uniform and modifiers & _INTEGERS and modifiers & _GATHERED
     ):
         return False
+    if scene.trace.module.sm < _REDUX:
+        return "add" in modifiers and _is_uniform(scene.trace, instruction.operands[-1])
     return "add" in modifiers or not _uses_old_value(scene, site)
+
+
+def _is_uniform(trace: Trace, operand: Operand) -> bool:
+    """Do all lanes have the same? Of what no address depends on only parameters are known."""
+    if not isinstance(operand, Reg):
+        return isinstance(operand, Int)
+    written = [trace.cfg.instructions[at] for at in trace.cfg.writers.get(operand, ())]
+    parameter = trace.function.kind == "entry" and all("param" in i.modifiers for i in written)
+    return bool(written) and (parameter or trace.registers.get(operand) is Variance.UNIFORM)
 
 
 RULE = Rule(NAME, "Many lanes make an atomic operation on one address.", find)

@@ -169,6 +169,20 @@ def test_levels(instruction: str, level: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("instruction", "level"),
+    [
+        ("red.shared.add.u32 [bar], 1;", "note"),
+        ("ld.param.u32 %r20, [n]; red.global.add.u32 [%rd1], %r20;", "note"),
+        ("red.global.add.u32 [%rd1], %r1;", "warning"),
+        ("red.global.max.u32 [%rd1], 1;", "warning"),
+    ],
+)
+def test_before_sm_80_ptxas_gathers_equal_addends(instruction: str, level: str) -> None:
+    """It multiplies what all lanes add by their number: VOTEU and POPC, then one RED."""
+    assert [finding.level for finding in found(kernel(instruction, "sm_75"))] == [level]
+
+
+@pytest.mark.parametrize(
     "swap",
     [
         "atom.global.cas.b32 %r20, [%rd1], %r1, %r9;",
