@@ -15,8 +15,8 @@ from ptxsw.validate.text import Text
 
 class Declared:
     """Facts from the declarations of the first text: the `spaces` that addresses point to, the
-    values of pointer-sized `parameters` and of the words of others, the atoms that are `windows`,
-    facts about alignment (`aligned`) and about the shape of the block (`facts`).
+    values of pointer-sized `parameters`, the atoms that are `windows`, facts about alignment
+    (`aligned`) and about the shape of the block (`facts`).
 
     What the `second` text declares of its variables counts, too, where there is one: wherever they
     lie then, those of the first might lie."""
@@ -68,25 +68,18 @@ class Declared:
         address = self.old.evaluator.symbol(parameter.name)
         self.spaces[address] = "param"
         self.memory.names_parameter(address, parameter)
-        size = self.old.module.address_size // 8
-        values = [
-            # The term that every `ld.param` of it gives.
-            self.memory.load((), CONSTANT, Bytes("param", self._at(address, at), size), ())
-            for at in range(0, parameter.size - size + 1, size)
-        ]
-        self.parameters.update(values)
-        if parameter.dims or len(values) != 1:
-            return  # of a structure, any word may be a pointer
-        (value,) = values
+        if parameter.dims or type_width(parameter.type) != self.old.module.address_size:
+            return
+        size = type_width(parameter.type) // 8
+        # The term that every `ld.param` of it gives.
+        value = self.memory.load((), CONSTANT, Bytes("param", address, size), ())
+        self.parameters.add(value)
         if "ptr" in parameter.attributes:
             for attribute in parameter.attributes:
                 if attribute == "global":
                     self.spaces[value] = "global"
                 elif attribute.startswith("align "):
                     self._aligned(value, int(attribute.split()[1]))
-
-    def _at(self, address: Term, offset: int) -> Term:
-        return self.terms.add(address, self.terms.const(offset, address.width))
 
     def _aligned(self, address: Term, size: int) -> None:
         if size > 1 and size & (size - 1) == 0:

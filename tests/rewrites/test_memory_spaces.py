@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxsw.assumptions import DEFAULT_ASSUME, PARAMETERS_ARE_GLOBAL
-from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
+from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
 
 def made(body: str, **options: object) -> list[str]:
@@ -41,35 +41,6 @@ def test_a_parameter_points_to_global_memory_by_assumption() -> None:
     assert entry.proof.assumptions == (PARAMETERS_ARE_GLOBAL,)
     assert dict(entry.detail) == {"space": "global"}
     assert made(body, assume=DEFAULT_ASSUME - {PARAMETERS_ARE_GLOBAL}) == []
-
-
-@pytest.mark.parametrize(
-    ("access", "named"),
-    [
-        ("ld.f32 %f1, [%rd9];", "ld.global.f32 %f1, [%rd9];"),
-        ("atom.add.u32 %r3, [%rd9], %r2;", "atom.global.add.u32 %r3, [%rd9], %r2;"),
-    ],
-)
-def test_so_does_a_word_of_a_structure(access: str, named: str) -> None:
-    """An array with its shape, passed by value: pointer, extent, stride."""
-    body = f"""
-        ld.param.u64 %rd6, [all];
-        ld.param.u32 %r4, [all+32];
-        mul.wide.s32 %rd8, %r2, %r4;
-        MORE
-        add.s64 %rd9, %rd6, %rd8;
-        {access}
-    """
-    text = kernel(body).replace(".param .u32 n", ".param .u32 n, .param .align 8 .b8 all[56]")
-    plain, loaded = (text.replace("MORE", more) for more in ("", "ld.global.u64 %rd8, [%rd4];"))
-    result = rewritten("memory-spaces", plain)
-    assert new_lines(plain, result) == [named]
-    (entry,) = result.report.kernels[0].rewrites or ()
-    assert entry.proof.assumptions == (PARAMETERS_ARE_GLOBAL,)
-    strict = DEFAULT_ASSUME - {PARAMETERS_ARE_GLOBAL}
-    assert new_lines(plain, rewritten("memory-spaces", plain, assume=strict)) == []
-    assert new_lines(loaded, rewritten("memory-spaces", loaded)) == []  # which is the pointer?
-    assert not is_proved(loaded, loaded.replace(access, named))
 
 
 def test_shared_addresses_are_converted_once_in_a_block() -> None:
