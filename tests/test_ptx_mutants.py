@@ -34,7 +34,7 @@ def test_an_address_as_a_source(command: str) -> None:
 
 BODIES = {
     "a predicate as an address": "isspacep.global %rd2, %rd1;\nst.global.b32 [%rd2], 1;\n"
-    "st.global.b32 [%rd2+4], 2;",
+    "ld.global.b32 %r1, [%rd1];\nst.global.b32 [%rd1+4], %r1;",
     "more bytes than cp.async copies": ".shared .align 16 .b8 s[64];\nmov.u32 %r1, s;\n"
     "cp.async.ca.shared.global [%r1], [%rd1], 4294967295;",
     "no mask": "bar.warp.sync;",
@@ -49,8 +49,9 @@ def test_what_mutants_have_found(body: str) -> None:
         f"{head('8.0', 'sm_80')}.visible .entry k(.param .u64 a)\n{{\n.reg .b32 %r<2>;\n"
         f".reg .b64 %rd<3>;\nld.param.u64 %rd1, [a];\n{BODIES[body]}\nret;\n}}\n"
     )
+    other = text.replace("ret;", "mov.b32 %r1, 1;\nret;")  # equal texts are not looked into
     with without_tools():
-        assert list(faults_of(text, text)) == []
+        assert list(faults_of(text, other)) == []
 
 
 def survive(seeds: range) -> None:
