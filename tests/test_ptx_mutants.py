@@ -38,6 +38,7 @@ BODIES = {
     "more bytes than cp.async copies": ".shared .align 16 .b8 s[64];\nmov.u32 %r1, s;\n"
     "cp.async.ca.shared.global [%r1], [%rd1], 4294967295;",
     "no mask": "bar.warp.sync;",
+    "a number as an index": "TABLE: .branchtargets ZERO, ONE;\nbrx.idx 1, TABLE;\nZERO:\nONE:",
     "a predicate as an index": ".reg .pred %p1;\nsetp.eq.u64 %p1, %rd1, 0;\n"
     "TABLE: .branchtargets ZERO, ONE;\nbrx.idx %p1, TABLE;\nZERO:\nONE:",
 }

@@ -74,7 +74,8 @@ def brx(code: Code, instruction: Instruction, pc: int) -> Op:
         if poison is not None:
             undefined = poison if isinstance(poison, np.ndarray) else None
             raise machine.poisoned(part, undefined, "decides where to branch")
-        numbers = np.broadcast_to(value.array, part.count).astype(np.int64)
+        array = np.array([value]) if isinstance(value, int) else value.array
+        numbers = np.broadcast_to(array, part.count).astype(np.int64)
         if (numbers >= len(targets)).any():
             at = int(np.flatnonzero(numbers >= len(targets))[0])
             what = f"entry {int(numbers[at])} of a table of {len(targets)} branch targets"
