@@ -17,7 +17,7 @@ from ptxsw.simt.state import Array, Index
 _LOW = (1 << 32) - 1
 
 
-class Access(Struct, frozen=True):
+class ByteAccesses(Struct, frozen=True):
     """Accesses of one byte each: where, by which threads (from 1 on, of the whole grid), when (the
     epoch of the block, and below it that of the warp), and the line."""
 
@@ -26,8 +26,8 @@ class Access(Struct, frozen=True):
     time: Array
     line: Array
 
-    def chosen(self, which: Array) -> Access:
-        return Access(self.at[which], self.thread[which], self.time[which], self.line[which])
+    def chosen(self, which: Array) -> ByteAccesses:
+        return ByteAccesses(self.at[which], self.thread[which], self.time[which], self.line[which])
 
 
 class Accessors:
@@ -45,7 +45,7 @@ class Accessors:
         accessed: Array = self.thread[0][at] != 0
         return accessed
 
-    def racing(self, new: Access) -> tuple[int, int, int] | None:
+    def racing(self, new: ByteAccesses) -> tuple[int, int, int] | None:
         """The first access that is not in order with one that is kept: its number, the thread it
         races with, and that one's line."""
         for each in range(self.used):
@@ -62,7 +62,7 @@ class Accessors:
                 return first, int(other[first]), int(self.line[each][new.at[first]])
         return None
 
-    def add(self, new: Access) -> None:
+    def add(self, new: ByteAccesses) -> None:
         """Remembers accesses, which are later than all that are kept."""
         held = self.thread[0][new.at]
         if ((held == 0) | (held == new.thread)).all():
@@ -73,9 +73,9 @@ class Accessors:
             self.thread[0][new.at] = held
         self._merge(new)
 
-    def _merge(self, new: Access) -> None:
+    def _merge(self, new: ByteAccesses) -> None:
         known = [*(self._kept(each, new.at) for each in range(self.used)), new]
-        everyone = Access(
+        everyone = ByteAccesses(
             np.concatenate([one.at for one in known]),
             np.concatenate([one.thread for one in known]),
             np.concatenate([one.time for one in known]),
@@ -93,11 +93,11 @@ class Accessors:
         self._keep(2, places, everyone, _last(group, same_block & ~same_warp, len(places)))
         self._keep(3, places, everyone, _last(group, ~same_block, len(places)))
 
-    def _kept(self, each: int, places: Index) -> Access:
+    def _kept(self, each: int, places: Index) -> ByteAccesses:
         at = places[self.thread[each][places] != 0]
-        return Access(at, self.thread[each][at], self.time[each][at], self.line[each][at])
+        return ByteAccesses(at, self.thread[each][at], self.time[each][at], self.line[each][at])
 
-    def _keep(self, each: int, places: Index, known: Access, which: Index) -> None:
+    def _keep(self, each: int, places: Index, known: ByteAccesses, which: Index) -> None:
         """One of the four: for each place the access of that number, or with -1 none."""
         some = which >= 0
         if some.any():

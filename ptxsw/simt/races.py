@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptxsw.simt.accessors import Access, Accessors
+from ptxsw.simt.accessors import Accessors, ByteAccesses
 from ptxsw.simt.chunk import Chunk
 from ptxsw.simt.memory import AccessedBytes, MemoryRegion
 from ptxsw.simt.state import Array, Fragment, Index, Race
@@ -89,7 +89,7 @@ class Races:
         line = chunk.program.module.source.line(chunk.instruction(fragment).span.start)
         lines = np.full(len(idx), line)
         for byte in range(size):
-            new = Access(offsets + byte, thread, time, lines)
+            new = ByteAccesses(offsets + byte, thread, time, lines)
             for kept in against:
                 self._check(chunk, fragment, idx, kept.racing(new))
             (atomics if atomic else writes if write else reads).add(new)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ptxsw.simt.accessors import Access, Accessors
+from ptxsw.simt.accessors import Accessors, ByteAccesses
 
 WARP, BLOCK, THREADS, BYTES = 32, 64, 192, 3
 
@@ -58,7 +58,7 @@ def test_any_order_of_accesses(seed: int) -> None:
         few = sorted(chance.sample(range(THREADS), chance.choice((1, 2, 5, 64))))
         idx, at = np.array(few), np.array([chance.randrange(BYTES) for _ in few])
         time = clocks.epoch[idx] << 32 | clocks.warp_epoch[idx]
-        new = Access(at, idx + 1, time, np.full(len(idx), 7))
+        new = ByteAccesses(at, idx + 1, time, np.full(len(idx), 7))
         truth = [
             everyone.racing(byte, thread, int(clocks.epoch[thread]), int(clocks.warp_epoch[thread]))
             for byte, thread in zip(at.tolist(), few, strict=True)
@@ -79,7 +79,7 @@ def test_what_nobody_shares_takes_one_place() -> None:
     kept = Accessors(64, BLOCK)
     idx = np.arange(64)
     for _ in range(3):
-        kept.add(Access(idx, idx + 1, idx * 0, idx))
+        kept.add(ByteAccesses(idx, idx + 1, idx * 0, idx))
     assert kept.used == 1
-    kept.add(Access(idx, (idx ^ 1) + 1, idx * 0, idx))
+    kept.add(ByteAccesses(idx, (idx ^ 1) + 1, idx * 0, idx))
     assert kept.used == 2
