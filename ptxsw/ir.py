@@ -51,6 +51,7 @@ from ptxsw.statement import (
     says_nothing,
     type_width,
 )
+from ptxsw.target import MOST_THREADS
 
 __all__ = [
     "USED_BYTES", "Args", "Body", "Close", "Directive", "Float", "Function", "Guard",
@@ -247,12 +248,12 @@ class Function(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def block_shape(self) -> tuple[int, int, int] | None:
-        """Threads of a block along x, y and z, where `.reqntid` fixes them."""
+        """Threads of a block along x, y and z, if `.reqntid` gives a possible block."""
         for name, text in self.directives:
             if name == "reqntid":
                 sizes = [_size(part) for part in text.replace(",", " ").split()]
                 x, y, z = (*sizes, 1, 1, 1)[:3]
-                return (x, y, z) if x and y and z else None
+                return (x, y, z) if 1 <= x * y * z <= MOST_THREADS else None
         return None
 
     @cached_property
@@ -303,9 +304,9 @@ class Module(Struct, frozen=True):
 
 
 def _size(text: str) -> int:
-    """A number of threads; 0 where it is no literal."""
+    """A number of threads; 0 where it is no literal, or one that is no such number."""
     octal = len(text) > 1 and text[0] == "0" and text.isdigit()
     try:
-        return int(text[:80].rstrip("U"), 8 if octal else 0)
+        return max(0, int(text[:80].rstrip("U"), 8 if octal else 0))
     except ValueError:
         return 0

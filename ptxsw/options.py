@@ -9,13 +9,12 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
-from ptxsw.target import plain_name
+from ptxsw.target import MOST_THREADS, plain_name
 
 MODES = ("auto", "force")
 SCHEMES = ("auto", "keep", "paper", "early", "halo")
 """What code generation can write. "keep" makes copies only."""
 FORMS = ("auto", "keep", "versioned", "uniform")
-_MOST_THREADS = 1024  # of a block
 
 
 def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
@@ -29,9 +28,9 @@ def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
             f"{given!r} is not the shape of a block, which is one to three whole numbers"
         )
     x, y, z = (*sizes, 1, 1)[:3]
-    if min(sizes) < 1 or x * y * z > _MOST_THREADS:
+    if min(sizes) < 1 or x * y * z > MOST_THREADS:
         shape = "x".join(map(str, sizes))
-        raise ValueError(f"{shape} is not a block of 1 to {_MOST_THREADS} threads")
+        raise ValueError(f"{shape} is not a block of 1 to {MOST_THREADS} threads")
     return x, y, z
 
 

@@ -1,6 +1,8 @@
-"""Names of architectures."""
+"""Names of architectures, and what all of them share."""
 
 from __future__ import annotations
+
+MOST_THREADS = 1024  # of a block
 
 
 def plain_name(arch: str | None) -> str | None:

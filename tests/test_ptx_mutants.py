@@ -32,12 +32,32 @@ def test_an_address_as_a_source(command: str) -> None:
     assert done.exit_code and told in f"{done.exception}\n{done.output}"
 
 
+@pytest.mark.parametrize("shape", ["-1, 1, 1", "0", "99999, 99999, 99999", "1024, 2"])
+def test_a_block_that_there_is_not(shape: str) -> None:
+    text = (
+        f"{head('8.0', 'sm_80')}.visible .entry k(.param .u64 a) .reqntid {shape}\n{{\n{LOAD}}}\n"
+    )
+    with without_tools():
+        assert list(faults_of(text, text)) == []
+
+
+LOAD = """.reg .b32 %r<2>; .reg .b64 %rd<4>;
+ld.param.u64 %rd1, [a];
+mov.u32 %r1, %tid.x;
+mul.wide.u32 %rd2, %r1, 4;
+add.s64 %rd3, %rd1, %rd2;
+ld.global.u32 %r1, [%rd3];
+st.global.u32 [%rd3+4], %r1;
+ret;
+"""
+
 BODIES = {
     "a predicate as an address": "isspacep.global %rd2, %rd1;\nst.global.b32 [%rd2], 1;\n"
     "ld.global.b32 %r1, [%rd1];\nst.global.b32 [%rd1+4], %r1;",
     "more bytes than cp.async copies": ".shared .align 16 .b8 s[64];\nmov.u32 %r1, s;\n"
     "cp.async.ca.shared.global [%r1], [%rd1], 4294967295;",
     "no mask": "bar.warp.sync;",
+    "no table": "ts: .callprototype _ (.param .b32 _);\nmov.u32 %r1, 0;\nbrx.idx %r1, ts;",
     "a number as an index": "TABLE: .branchtargets ZERO, ONE;\nbrx.idx 1, TABLE;\nZERO:\nONE:",
     "a predicate as an index": ".reg .pred %p1;\nsetp.eq.u64 %p1, %rd1, 0;\n"
     "TABLE: .branchtargets ZERO, ONE;\nbrx.idx %p1, TABLE;\nZERO:\nONE:",

@@ -58,9 +58,10 @@ def _label(code: Code, name: str, scope: int) -> int:
 def brx(code: Code, instruction: Instruction, pc: int) -> Op:
     """A branch to the entry of a table that a register names."""
     index, table = instruction.operands[0], instruction.operands[1]
-    if not isinstance(table, Symbol):
+    tables = branch_targets(code.function)
+    if not isinstance(table, Symbol) or table.name not in tables:
         raise ValueError("no table of targets")
-    names = branch_targets(code.function)[table.name]
+    names = tables[table.name]
     targets = [_label(code, name, table.scope) for name in names]
     read = read_operand(code, index)
     meet = code.joins.get(pc)
