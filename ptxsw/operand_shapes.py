@@ -29,6 +29,12 @@ from ptxsw.operand import (
     Vec,
 )
 
+VECTOR_SPECIALS = frozenset({
+    "%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid",
+    "%cluster_nctaid",
+})  # fmt: skip
+"""Special registers of several parts, `%tid.x` and so on (chapter 10 of the manual)."""
+
 # A letter for each operand, those that may be left out in brackets:
 #   d  a register to write      D  the same, or a vector of them        P  the same, or a pair
 #   s  a source                 v  the same, or a vector                n  the same, or a name
@@ -109,7 +115,7 @@ class _VectorToRead:
     """The kind of a vector that cannot be written: `{%r1, 0}`."""
 
 
-COMPOUND = frozenset({Vec, RegisterPart})
+COMPOUND = frozenset({Vec, RegisterPart, Special})
 """Operands whose kind is not their type."""
 
 
@@ -117,6 +123,8 @@ def kind(operand: Operand) -> type:
     """The kind of an operand: its type, if its parts say no more. `[a].unified` is an address."""
     if type(operand) is RegisterPart and type(operand.base) is Mem:
         return Mem
+    if type(operand) is Special and operand.name in VECTOR_SPECIALS:
+        return _VectorSpecial
     if type(operand) is not Vec:
         return type(operand)
     kinds = set(map(type, operand.elements))
@@ -128,6 +136,10 @@ def kind(operand: Operand) -> type:
 def length(operand: Operand) -> int:
     """How many elements a vector has; 0 for what is none."""
     return len(operand.elements) if type(operand) is Vec else 0
+
+
+class _VectorSpecial:
+    """The kind of `%tid` without `.x`: all of it, which only `mov` reads."""
 
 
 class _Neither:
@@ -143,6 +155,7 @@ _NAMES: Mapping[type, str] = {
     Not: "a negated predicate", Sum: "a sum", RegisterPart: "a part of a register",
     Reg: "a register", _VectorToWrite: "a vector with '_'", _Neither: "a vector with '_'",
     _VectorToRead: "a vector with what is no register",
+    _VectorSpecial: "a vector: name a part of it, as in %tid.x",
 }  # fmt: skip
 _TAKES: Mapping[str, tuple[frozenset[type], str]] = {
     "d": (_WRITTEN, "a register to write"),
@@ -151,7 +164,10 @@ _TAKES: Mapping[str, tuple[frozenset[type], str]] = {
     "s": (_SOURCE, "a register or a number"),
     "v": (_SOURCE | {Vec, _VectorToRead}, "a register, a number or a vector"),
     "n": (_SOURCE | {Symbol}, "a register, a number or a name"),
-    "w": (_SOURCE | {Symbol, Vec, _VectorToRead}, "a register, a number, a name or a vector"),
+    "w": (
+        _SOURCE | {Symbol, Vec, _VectorToRead, _VectorSpecial},
+        "a register, a number, a name or a vector",
+    ),
     "x": (_SOURCE | {RegisterPart}, "a register or a number"),
     "y": (_WRITTEN | {RegisterPart}, "a register to write"),
     "m": (frozenset({Mem}), "an address in brackets"),

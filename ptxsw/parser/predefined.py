@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-_VECTORS = """
-    tid ntid ctaid nctaid clusterid nclusterid cluster_ctaid cluster_nctaid
-"""
+from ptxsw.operand_shapes import VECTOR_SPECIALS
+
 _SCALARS = """
     laneid warpid nwarpid smid nsmid gridid is_explicit_cluster cluster_ctarank cluster_nctarank
     lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock clock_hi clock64
@@ -14,7 +13,7 @@ _SCALARS = """
 """
 
 SPECIAL_REGISTERS = frozenset({
-    *(f"%{name}" for name in (*_VECTORS.split(), *_SCALARS.split())),
+    *VECTOR_SPECIALS, *(f"%{name}" for name in _SCALARS.split()),
     *(f"%envreg{number}" for number in range(32)),
     *(f"%pm{number}{wide}" for number in range(8) for wide in ("", "_64")),
 })  # fmt: skip

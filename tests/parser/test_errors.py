@@ -74,6 +74,12 @@ INSTRUCTIONS = {
         "'add.s32' takes a register or a number here, not an address in brackets",
         "[%rd1+8]",
     ),
+    "\tadd.s32 %r1, %r2, %tid;": (
+        20,
+        "'add.s32' takes a register or a number here, "
+        "not a vector: name a part of it, as in %tid.x",
+        "%tid;",
+    ),
     "\tcvta.to.global.u64 %rd1, {%r1, %r2};": (
         27,
         "'cvta.to.global.u64' takes a register, a number or a name here, not a vector",
