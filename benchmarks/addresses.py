@@ -20,12 +20,12 @@ from pathlib import Path
 from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
-from ptxsw.emulator.affine import Affine
+from ptxsw.changes.options import block_shape
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
-from ptxsw.errors import PtxError
-from ptxsw.options import block_shape
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import PtxError
+from ptxsw.terms.affine import Affine
 
 HERE = Path(__file__).parent
 DEFAULT = (HERE / "programs" / "ptx", HERE / "kernelgen" / "ptx")

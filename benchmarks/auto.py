@@ -29,11 +29,11 @@ from pathlib import Path
 
 from benchmarks.rewrites import lines
 from ptxsw.cost.decide import PTXAS
-from ptxsw.errors import PtxError
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
+from ptxsw.ptx.errors import PtxError
+from ptxsw.ptx.target import plain_name
 from ptxsw.report.model import Cost, Kernel
-from ptxsw.target import plain_name
 
 HERE = Path(__file__).parent
 _OLDEST = 75

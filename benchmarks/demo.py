@@ -15,7 +15,7 @@ from difflib import unified_diff
 from pathlib import Path
 from time import perf_counter
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.report import Kernel, to_json
 from ptxsw.report.layout import draw_text
 from ptxsw.report.tables import Table

@@ -29,8 +29,8 @@ from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.stalls import LOOP_FACTOR, pace
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.flow.dataflow import defs, liveness, uses
-from ptxsw.ir import Function, Instruction, Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Function, Instruction, Reg
 
 PTX = Path(__file__).parent / "kernelgen" / "ptx"
 KERNELS = (("tricubic", 32), ("double/tricubic", 40), ("lapgsrb", 32))

@@ -17,16 +17,16 @@ from pathlib import Path
 from time import process_time
 
 from ptxsw.analysis.lane_reuse import candidates
-from ptxsw.analysis.overflow import Obligation
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.claim import Obligation
+from ptxsw.changes.plan import Proof
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics
 from ptxsw.parser import parse
-from ptxsw.plan import Proof
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.solver import Proved, Solver
+from ptxsw.terms.terms import Terms
 from tests.real import CORPUS, FIXTURES, text_of
 
 KERNELGEN = sorted((Path(__file__).parent / "kernelgen" / "ptx").glob("*.ptx"))

@@ -16,12 +16,12 @@ import math
 import sys
 from time import process_time
 
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
 from ptxsw.shuffle.candidate_plan import draft
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms.solver import Solver
 
 KINDS = ("rows", "stores", "blocks")
 BUDGET_EXPONENT = 1.1

@@ -30,9 +30,9 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.parser.scan import skip_blank
+from ptxsw.ptx.ir import Module
 
 _NAME = r"[A-Za-z_$%][\w$%]*"
 _OPERAND = r"(?:\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,;\[\](){}]+)"

@@ -41,16 +41,16 @@ from msgspec import Struct, field
 from benchmarks.kernelgen.cases import operator_path
 from benchmarks.kernelgen.operators import OPERATORS, Operator
 from benchmarks.ranks import rank_correlation
+from ptxsw.changes.options import Options
 from ptxsw.cost import sass
 from ptxsw.cost.estimate import Estimate, estimate
 from ptxsw.cost.gpu import find
 from ptxsw.cost.launched import work
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.sampled import Sample, sample
+from ptxsw.driver.pipeline import optimize
 from ptxsw.gpu import upper_bound
-from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.pipeline import optimize
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Launch
 

@@ -43,14 +43,14 @@ from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from benchmarks.programs.program import Program
 from benchmarks.wavefronts import Executed, execute, wavefronts
+from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.cost import sass
 from ptxsw.cost.occupancy import occupancy
-from ptxsw.excerpt import Excerpts
-from ptxsw.ir import Module
+from ptxsw.driver.passes import Passes
+from ptxsw.driver.pipeline import MODES, Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.passes import Passes
-from ptxsw.pipeline import MODES, Options, Result, optimize
+from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Kernel as Told
 from ptxsw.rewrites import REWRITES
 from ptxsw.rewrites.bank_choice import conflicts_left

@@ -20,8 +20,8 @@ from ptxsw.cost.blocks import Routine
 from ptxsw.cost.cubin import BadCubin
 from ptxsw.cost.occupancy import UnknownTarget, occupancy
 from ptxsw.cost.sass import Control, MachineInstruction, MachineKernel, Sass
-from ptxsw.errors import PtxError
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import PtxError
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
 MEMORY = ("LDG", "STG", "LDS", "STS")

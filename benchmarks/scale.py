@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.children import Cost, cost
 from benchmarks.loads import exponent, kernel
-from ptxsw.workers import cores
+from ptxsw.driver.workers import cores
 
 OPERATORS = Path(__file__).parent / "kernelgen" / "ptx"
 BUDGET_EXPONENT = 1.1

@@ -32,16 +32,16 @@ from time import process_time
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.change import Change
+from ptxsw.changes.change import Change
+from ptxsw.changes.options import Options
+from ptxsw.codegen.excerpt import Excerpt, Excerpts
+from ptxsw.driver.passes import followed
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
-from ptxsw.excerpt import Excerpt, Excerpts
-from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.passes import followed
 from ptxsw.rewrites import every, named
 from ptxsw.rewrites.base import Kernel, Rewrite
+from ptxsw.terms.solver import Solver
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
 HERE = Path(__file__).parent

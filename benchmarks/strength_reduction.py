@@ -32,9 +32,9 @@ from benchmarks.programs.program import Program
 from benchmarks.rewrites import ARCHS, lines
 from benchmarks.wavefronts import Executed, execute
 from ptxsw.cost import sass
-from ptxsw.ir import Module
+from ptxsw.driver.pipeline import MODES, Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import MODES, Options, optimize
+from ptxsw.ptx.ir import Module
 from ptxsw.simt.run import launch
 
 REWRITE = "strength-reduction"

@@ -2,9 +2,10 @@
 
     python -m benchmarks.synthesis [--rounds 7] [NAME ...]
 
-CPU seconds of `import ptxsw.pipeline`; then, for each KernelGen operator, of the whole process with
-shuffles alone (mode force, scheme paper) and with all rewrites (mode force): their ratios to
-`python -c "import z3, lark"` measured in the same round, and the most memory that either held. The
+CPU seconds of `import ptxsw.driver.pipeline`; then, for each KernelGen operator, of the whole
+process with shuffles alone (mode force, scheme paper) and with all rewrites (mode force): their
+ratios to `python -c "import z3, lark"` measured in the same round, and the most memory that either
+held. The
 ratios are what holds on another machine; the budgets are 1, 2.5 and 4, and 90 MB. Then how
 detection grows with the number of loads: `benchmarks.loads`.
 """
@@ -24,7 +25,7 @@ HERE = Path(__file__).parent / "kernelgen" / "ptx"
 BUDGET_IMPORT, BUDGET_ONE, BUDGET_ALL = 1.0, 2.5, 4.0  # in times of the yardstick
 BUDGET_MEMORY = 90.0  # MB
 YARDSTICK = (sys.executable, "-c", "import z3, lark")
-IMPORT = (sys.executable, "-c", "import ptxsw.pipeline")
+IMPORT = (sys.executable, "-c", "import ptxsw.driver.pipeline")
 _IMPORTS = 30  # pairs of runs: an import is short
 
 
@@ -51,7 +52,7 @@ def main() -> int:
     arguments = parser.parse_args()
     names = arguments.name or sorted(path.stem for path in HERE.glob("*.ptx"))
     imported = import_ratio(_IMPORTS)
-    print(f"import ptxsw.pipeline {imported:.2f} x the yardstick")
+    print(f"import ptxsw.driver.pipeline {imported:.2f} x the yardstick")
     print(
         f"{'operator':12} {'yardstick s':>12} {'one s':>7} {'ratio':>6} {'all s':>7} {'ratio':>6} "
         f"{'MB':>5}"

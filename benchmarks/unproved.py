@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from benchmarks.auto import files
 from benchmarks.rewrites import lines
-from ptxsw.checking import UNCHECKED
+from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME
-from ptxsw.errors import PtxError
-from ptxsw.pipeline import Options, optimize
+from ptxsw.ptx.errors import PtxError
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites import named
 

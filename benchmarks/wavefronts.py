@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.kernelgen.cases import Run
-from ptxsw import isa
 from ptxsw.analysis.bank_passes import wavefronts as shared_wavefronts
 from ptxsw.cost import sass
-from ptxsw.ir import Module
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Module
 from ptxsw.simt.chunk import Chunk, Geometry
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import AccessedBytes

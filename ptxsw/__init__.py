@@ -24,12 +24,13 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "parse": "ptxsw.parser", "analyze": "ptxsw.pipeline", "optimize": "ptxsw.pipeline",
-    "Options": "ptxsw.pipeline", "Result": "ptxsw.pipeline", "Report": "ptxsw.report",
-    "Prediction": "ptxsw.report.prediction", "predict": "ptxsw.prediction",
+    "parse": "ptxsw.parser", "analyze": "ptxsw.driver.pipeline",
+    "optimize": "ptxsw.driver.pipeline", "Options": "ptxsw.driver.pipeline",
+    "Result": "ptxsw.driver.pipeline", "Report": "ptxsw.report",
+    "Prediction": "ptxsw.report.prediction", "predict": "ptxsw.driver.prediction",
     "steps": "ptxsw.emulator.stepping", "to_z3": "ptxsw.emulator.stepping",
-    "SymbolicStep": "ptxsw.emulator.stepping",
-    "ParseError": "ptxsw.errors", "PtxError": "ptxsw.errors", "Unsupported": "ptxsw.errors",
+    "SymbolicStep": "ptxsw.emulator.stepping", "ParseError": "ptxsw.ptx.errors",
+    "PtxError": "ptxsw.ptx.errors", "Unsupported": "ptxsw.ptx.errors",
 }  # fmt: skip
 
 
@@ -38,8 +39,10 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("plugins", "verify"):  # modules; `verify` can be called
-        return import_module(f"ptxsw.{name}")
+    if name == "plugins":
+        return import_module("ptxsw.driver.plugins")
+    if name == "verify":  # a package that can be called
+        return import_module("ptxsw.verify")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,18 +1,18 @@
 """The types of the Python interface; `__init__.py` imports them when they are first asked for."""
 
-from ptxsw import plugins as plugins
+from ptxsw.driver import plugins as plugins
+from ptxsw.driver.pipeline import Options as Options
+from ptxsw.driver.pipeline import Result as Result
+from ptxsw.driver.pipeline import analyze as analyze
+from ptxsw.driver.pipeline import optimize as optimize
+from ptxsw.driver.prediction import predict as predict
 from ptxsw.emulator.stepping import SymbolicStep as SymbolicStep
 from ptxsw.emulator.stepping import steps as steps
 from ptxsw.emulator.stepping import to_z3 as to_z3
-from ptxsw.errors import ParseError as ParseError
-from ptxsw.errors import PtxError as PtxError
-from ptxsw.errors import Unsupported as Unsupported
 from ptxsw.parser import parse as parse
-from ptxsw.pipeline import Options as Options
-from ptxsw.pipeline import Result as Result
-from ptxsw.pipeline import analyze as analyze
-from ptxsw.pipeline import optimize as optimize
-from ptxsw.prediction import predict as predict
+from ptxsw.ptx.errors import ParseError as ParseError
+from ptxsw.ptx.errors import PtxError as PtxError
+from ptxsw.ptx.errors import Unsupported as Unsupported
 from ptxsw.report import Report as Report
 from ptxsw.report.prediction import Prediction as Prediction
 from ptxsw.verify.verdict import verify as verify

@@ -18,7 +18,7 @@ def main() -> None:
     import atexit
     import gc
 
-    from ptxsw import lean_start
+    from ptxsw.driver import lean_start
 
     lean_start.collect_seldom()
     atexit.register(gc.freeze)  # else it walks all that dies at the end once more

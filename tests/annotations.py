@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 
 from ptxsw.codegen.splice import apply, insert
-from ptxsw.ir import Statement
 from ptxsw.parser import parse
 from ptxsw.parser.scan import blank_comments
+from ptxsw.ptx.ir import Statement
 
 _SAYS_NOTHING = re.compile(r'(?<![\w.$%])\.(?:loc[ \t]|pragma[ \t]*"of nobody";)[^\n]*', re.ASCII)
 _NOTES = (

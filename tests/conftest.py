@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.lean_start import collect_seldom
+from ptxsw.driver.lean_start import collect_seldom
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background so, and the programs under test would inherit it.

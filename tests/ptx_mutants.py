@@ -27,10 +27,11 @@ from typing import Any, NoReturn
 import ptxsw
 import ptxsw.findings.judge
 import ptxsw.verify.verdict
-from ptxsw import failures, pipeline, prediction
+from ptxsw.driver import pipeline, prediction
 from ptxsw.emulator.run import emulate
-from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.ptx import failures
+from ptxsw.ptx.ir import Module
 from ptxsw.simt import launch as simulate
 from ptxsw.verify import proving
 from ptxsw.verify.differential import placed

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.toolchain import ptxas
 from tests.emulator import programs
 from tests.real import CORPUS, FIXTURES, name_of, text_of

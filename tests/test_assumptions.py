@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from tests.cli.test_cli import ptxsw
 
 ROOT = Path(__file__).parents[1]

@@ -17,8 +17,8 @@ from ptxsw.flow.dataflow import (
     slice_registers,
     uses,
 )
-from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Instruction, Mem, Reg
 from tests.heads import head
 from tests.real import FIXTURES, text_of
 

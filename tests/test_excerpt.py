@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ptxsw import Options, optimize
+from ptxsw.codegen.excerpt import Excerpt, Excerpts
 from ptxsw.codegen.splice import apply, insert
-from ptxsw.errors import ParseError
-from ptxsw.excerpt import Excerpt, Excerpts
-from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Module
 from tests.heads import head
 
 HEAD = head() + ""

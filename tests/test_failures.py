@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ptxsw import pipeline
-from ptxsw.batches import batched
 from ptxsw.cli.commands import app
+from ptxsw.driver import pipeline
+from ptxsw.driver.batches import batched
+from ptxsw.driver.prediction import predict
 from ptxsw.emulator.emulation import Emulation
 from ptxsw.emulator.trace import Trace
-from ptxsw.prediction import predict
 from ptxsw.report import from_json, to_json
 from ptxsw.rewrites import base, vectorize
 from ptxsw.verify.verdict import Undecided, verify

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ptxsw import pipeline
 from ptxsw.analysis import address_equality as prove
 from ptxsw.analysis import warp_addresses
 from ptxsw.analysis.address_text import AddressWriter
@@ -17,16 +16,17 @@ from ptxsw.analysis.lane_views import ShiftedLane
 from ptxsw.analysis.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.analysis.warps import Warps
 from ptxsw.cli.commands import app
+from ptxsw.driver import pipeline
 from ptxsw.emulator import symbolic_machine
-from ptxsw.emulator.affine import Affine
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance, ones, unknowns
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.samples import Samples
-from ptxsw.emulator.show import show
-from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.terms import Terms
 from ptxsw.parser import parse
+from ptxsw.terms.affine import Affine
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance, ones, unknowns
+from ptxsw.terms.samples import Samples
+from ptxsw.terms.show import show
+from ptxsw.terms.solver import Proved, Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate import Proved as Equal
 from tests import hard
 from tests.validate.test_warp import AFTER, BEFORE, SHUFFLE, judged

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from ptxsw import isa, opcodes
-from ptxsw.ir import Instruction, Reg, Special
-from ptxsw.isa import Effect, Trait
 from ptxsw.parser import parse
+from ptxsw.ptx import isa, opcodes
+from ptxsw.ptx.ir import Instruction, Reg, Special
+from ptxsw.ptx.isa import Effect, Trait
 from tests.heads import head
 from tests.real import CORPUS, CORPUS_FOLDER, FIXTURES, text_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ptxsw.driver.pipeline import Options, check, inspect
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, check, inspect
 from ptxsw.report.serial import to_json
 from ptxsw.report.shown import Report
 from ptxsw.toolchain import ptxas

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import pipeline
-from ptxsw.errors import PtxError
-from ptxsw.options import FORMS, SCHEMES, Options
+from ptxsw.changes.options import FORMS, SCHEMES, Options
+from ptxsw.driver import pipeline
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import PtxError
 from tests.real import FIXTURES, text_of
 
 ROOT = Path(__file__).parents[1]

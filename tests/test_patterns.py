@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import ptxsw
-from ptxsw import patterns
-from ptxsw.patterns import compile_all, pattern
+from ptxsw.ptx import patterns
+from ptxsw.ptx.patterns import compile_all, pattern
 
 
 @pytest.fixture

@@ -11,16 +11,15 @@ import pytest
 
 import ptxsw.rewrites.planning as planning
 from benchmarks.kernelgen import operators
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.options import FORMS, SCHEMES, Options
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.cost.ranking import of_arch
 from ptxsw.cost.select import Policy, Tuned
+from ptxsw.driver.pipeline import analyze, optimize
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
-from ptxsw.options import FORMS, SCHEMES, Options
 from ptxsw.parser import parse
-from ptxsw.pipeline import analyze, optimize
 from ptxsw.report import from_json, schema, to_json
 from ptxsw.report.model import Kernel
 from ptxsw.report.text import optimization_text
@@ -30,6 +29,7 @@ from ptxsw.shuffle.combine import combine, groups
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import LoopChoices
 from ptxsw.simt import launch
+from ptxsw.terms.solver import Solver
 from ptxsw.toolchain import tuned
 from ptxsw.validate import Proved
 from tests.shuffle.judged import KERNEL

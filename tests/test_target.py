@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.target import assembled_for, plain_name
+from ptxsw.ptx.target import assembled_for, plain_name
 
 NAMES = [
     ("sm_80", "sm_80", "sm_80"),

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw import Options, optimize
-from ptxsw.batches import alone, batched
-from ptxsw.workers import spread, streamed
+from ptxsw.driver.batches import alone, batched
+from ptxsw.driver.workers import spread, streamed
 
 
 def test_results_are_those_of_one_process() -> None:

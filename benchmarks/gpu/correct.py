@@ -15,8 +15,8 @@ from benchmarks.gpu.prepared import ORIGINAL, Kernel, Manifest, Prepared, Versio
 from benchmarks.gpu.trials import Trial, digest, inputs
 from ptxsw.gpu.driver import Driver, GpuError, LoadedKernel
 from ptxsw.gpu.problem import Stage
-from ptxsw.ir import Function
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Function
 
 NAME, TITLE, SHARE, ALONE = "correct", "Correct?", 0.25, False
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from benchmarks.gpu.prepared import Forecast
 from benchmarks.gpu.sizes import Large
-from ptxsw.errors import PtxError
-from ptxsw.prediction import predict
+from ptxsw.driver.prediction import predict
+from ptxsw.ptx.errors import PtxError
 from ptxsw.verify.arguments import Argument, Data
 from ptxsw.verify.launches import Fields, Launch
 

@@ -13,10 +13,10 @@ import numpy as np
 from msgspec import Struct
 
 import ptxsw
-from ptxsw.errors import Unsupported
 from ptxsw.gpu.driver import Array, Device, GpuError, LoadedKernel, Shape
-from ptxsw.ir import Function, Module, type_width
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.simt import RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.run import LIMIT

@@ -40,10 +40,10 @@ from benchmarks.gpu.subjects import Subject, subjects
 from benchmarks.gpu.trials import USUAL, Trial, digest, hostile, inputs, prepared
 from benchmarks.wavefronts import execute, wavefronts
 from ptxsw.cost import sass
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.gpu.driver import GpuError
 from ptxsw.gpu.problem import Stage
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.toolchain.ptxas import AssemblyError, assemble
 
 ARCH = "sm_90"

@@ -21,8 +21,8 @@ from benchmarks.kernelgen import show
 from benchmarks.kernelgen.cases import CASES, Case
 from benchmarks.kernelgen.measure import Row, Subject
 from benchmarks.provenance import provenance
+from ptxsw.driver.pipeline import FORMS, SCHEMES, Options, optimize
 from ptxsw.gpu.tune import combinations
-from ptxsw.pipeline import FORMS, SCHEMES, Options, optimize
 
 Kind = tuple[str, str]  # scheme and form
 Job = tuple[str, tuple[Kind, ...], str]  # a kernel, what to make of it, float or double

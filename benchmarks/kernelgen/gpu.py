@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.kernelgen.__main__ import suite
 from benchmarks.kernelgen.cases import Case
 from benchmarks.provenance import provenance
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.gpu import show
 from ptxsw.gpu.choose import choose
 from ptxsw.gpu.cuda import open_device
@@ -33,8 +33,8 @@ from ptxsw.gpu.driver import Driver, GpuError, NoGpu
 from ptxsw.gpu.measure import Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import DeviceArray, PreparedLaunch
 from ptxsw.gpu.tune import bounds, variants
-from ptxsw.ir import Function
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Function
 from ptxsw.toolchain.ptxas import AssemblyError
 
 BLOCKS = (32, 64, 128, 256, 512)

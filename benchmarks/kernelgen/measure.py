@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.kernelgen.cases import Case, Run
 from benchmarks.kernelgen.operators import Array
-from ptxsw.checking import UNCHECKED
 from ptxsw.cost.occupancy import occupancy
+from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt.run import launch
 from ptxsw.toolchain.ptxas import NoPtxas, assemble
 from ptxsw.verify import verify

@@ -15,10 +15,10 @@ from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.lane_values import LaneValues, aligned
 from ptxsw.analysis.warp_lane import WarpLane
 from ptxsw.analysis.warps import Warps
-from ptxsw.emulator.node import Term, Variance, unknowns
-from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access
+from ptxsw.terms.node import Term, Variance, unknowns
+from ptxsw.terms.solver import Proved, Solver
+from ptxsw.terms.terms import Terms
 
 _LARGEST = 500  # nodes of a condition that is looked at
 _BLOCK = 1024  # threads of the largest block

@@ -22,14 +22,15 @@ from ptxsw.analysis.lane_views import (
     ShiftedLane,
     SplitTid,
 )
-from ptxsw.analysis.overflow import NoOverflow, Obligation, no_overflow, varying_part
-from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, ones, signed, split, walk
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.show import show
-from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.substitution import rebuild, substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.analysis.overflow import NoOverflow, no_overflow, varying_part
+from ptxsw.changes.claim import Obligation
 from ptxsw.emulator.trace import AccessView
+from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up, ones, signed, split, walk
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.show import show
+from ptxsw.terms.solver import Proved, Solver
+from ptxsw.terms.substitution import rebuild, substitute
+from ptxsw.terms.terms import Terms
 
 
 class Same(Struct, frozen=True):

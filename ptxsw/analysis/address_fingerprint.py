@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxsw.analysis.grid import AXES
-from ptxsw.bits import wrapped
-from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, arguments, bottom_up, split
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.affine import is_lane_atom
+from ptxsw.terms.node import Term, arguments, bottom_up, split
 
 _PRIME = (1 << 61) - 1
 _ROOT, _OTHER_ROOT = 37, 41

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.affine import Affine, Monomial, Polynomial
-from ptxsw.emulator.node import Term, bottom_up, ones, signed, split
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.show import is_enclosed, show
 from ptxsw.emulator.spaces import may_point
-from ptxsw.patterns import pattern
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.patterns import pattern
+from ptxsw.terms.affine import Affine, Monomial, Polynomial
+from ptxsw.terms.node import Term, bottom_up, ones, signed, split
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.show import is_enclosed, show
 
 _LONGEST = 400  # characters, of every part: see `emulator.show`
 

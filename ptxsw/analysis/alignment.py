@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term, Variance, ones, split
-from ptxsw.emulator.origin import Origin
-from ptxsw.ir import Function, Module, type_width
+from ptxsw.ptx.ir import Function, Module, type_width
+from ptxsw.terms.node import Term, Variance, ones, split
+from ptxsw.terms.origin import Origin
 
 _MOST = 1 << 12  # bytes: no larger alignment is asked for, and products of divisors stay small
 _DEEPEST = 40

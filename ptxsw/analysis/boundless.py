@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from ptxsw.analysis.comparisons import MAX_SIZE, comparisons
 from ptxsw.analysis.grid import Grid, loop_counted, per_thread
-from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import OPAQUE_BITS, quotient, sum_or_product
-from ptxsw.emulator.node import Term, ones
 from ptxsw.emulator.trace import Access
+from ptxsw.terms.node import Term, ones
+from ptxsw.terms.polynomial import Polynomial
 
 
 class Shapes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.emulator.affine import Affine, constant
-from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Access
+from ptxsw.terms.affine import Affine, constant
+from ptxsw.terms.node import Variance
 
 LANES = 32
 SECTOR = 32  # bytes

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.show import show
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term
+from ptxsw.terms.show import show
+from ptxsw.terms.terms import Terms
 
 MAX_SIZE = 2000  # nodes of an address or a condition
 

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from ptxsw.analysis.comparisons import conjuncts
 from ptxsw.analysis.grid import FARTHEST, Grid, Unbounded
-from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, as_number
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.terms import Terms
 
 
 class Facts(Struct, frozen=True):

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Cfg
+from ptxsw.terms.node import Variance
 
 CALLED = range(70, 90)
 """Compute capabilities for which ptxas makes a call of a shuffle among lanes that are apart."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxsw.emulator.digits import unextended
-from ptxsw.emulator.node import Term, Variance, signed, split, walk
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.digits import unextended
+from ptxsw.terms.node import Term, Variance, signed, split, walk
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 
 class Solved:

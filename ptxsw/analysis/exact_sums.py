@@ -13,12 +13,12 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.disjoint import Facts, facts, proved, upper_limits
 from ptxsw.analysis.grid import Grid, Holds, Unbounded
-from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import as_number, sum_or_product
-from ptxsw.emulator.node import Term, walk
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
+from ptxsw.terms.node import Term, walk
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 _MAX_SIZE = 2000  # nodes of a value
 

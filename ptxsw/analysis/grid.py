@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ptxsw.analysis.path_facts import PathFacts
-from ptxsw.analysis.polynomial import Number, Polynomial
-from ptxsw.emulator.node import Term, Variance, ones, split, unknowns
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
+from ptxsw.terms.node import Term, Variance, ones, split, unknowns
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.polynomial import Number, Polynomial
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 
 FARTHEST = 1 << 62
 """Pointers are below it, and offsets no larger: then no address wraps, read as a signed number."""

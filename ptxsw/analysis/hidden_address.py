@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, Variance, bottom_up, unknowns, walk
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.terms.affine import is_lane_atom
+from ptxsw.terms.node import Term, Variance, bottom_up, unknowns, walk
 
 _MOST_LINES = 3
 _DIVISIONS = frozenset({"udiv", "urem", "sdiv", "srem"})

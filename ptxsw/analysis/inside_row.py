@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from ptxsw.analysis.equation import Solved, solved
 from ptxsw.analysis.lane_views import ShiftedLane
-from ptxsw.emulator.digits import digits_in, is_digit, is_remainder, unextended
-from ptxsw.emulator.node import Term, signed, walk
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.digits import digits_in, is_digit, is_remainder, unextended
+from ptxsw.terms.node import Term, signed, walk
+from ptxsw.terms.terms import Terms
 
 _LOOKED_AT = 12  # quotients and remainders of one address
 

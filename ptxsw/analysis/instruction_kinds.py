@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from ptxsw import isa
-from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import waits, waits_for
 from ptxsw.flow.dataflow import CARRY, defs, uses, writers
-from ptxsw.ir import USED_BYTES, Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
-from ptxsw.isa import Trait
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import USED_BYTES, Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
+from ptxsw.ptx.isa import Trait
+from ptxsw.terms.specials import SPECIALS
 
 
 class Kind(Enum):

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from ptxsw.analysis.comparisons import Inequality, comparisons
 from ptxsw.analysis.grid import Grid, Unbounded, per_thread
-from ptxsw.analysis.polynomial import Polynomial, reciprocal
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term
+from ptxsw.terms.polynomial import Polynomial, reciprocal
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 _UNKNOWN = "the trip count of a loop is not known"
 

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw.analysis.shared_banks import BankTraffic
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg
 
 _WIDTHS = (16, 8)  # bytes
 _WORD = 4  # what is smaller stays alone

@@ -12,10 +12,12 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.address_fingerprint import ClassFingerprints, Items
-from ptxsw.bits import wrapped
-from ptxsw.emulator.affine import (
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import type_width
+from ptxsw.terms.affine import (
     MAX_MONOMIALS,
     Affine,
     Monomial,
@@ -24,11 +26,9 @@ from ptxsw.emulator.affine import (
     is_lane_atom,
     without_constant,
 )
-from ptxsw.emulator.digits import is_digit, is_remainder
-from ptxsw.emulator.node import Term, Variance, split
-from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import type_width
+from ptxsw.terms.digits import is_digit, is_remainder
+from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.terms import Terms
 
 Key = frozenset[tuple[Monomial, int]]
 Class = frozenset[tuple[Key, int]]

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Protocol
 
-from ptxsw.emulator.columns import column
-from ptxsw.emulator.node import OPAQUE, Term, bottom_up
+from ptxsw.terms.columns import column
+from ptxsw.terms.node import OPAQUE, Term, bottom_up
 
 Values = int | tuple[int, ...]
 """Of a term: one number for all lanes, or one for each lane, warp after warp."""

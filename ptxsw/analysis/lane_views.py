@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
-from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, Variance, arguments, bottom_up, ones
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.affine import is_lane_atom
+from ptxsw.terms.node import Term, Variance, arguments, bottom_up, ones
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 _THREAD = 1  # `%tid.x`
 _LANE = 2  # `%laneid`

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ptxsw.emulator.loops import LoopFacts
-from ptxsw.emulator.node import Term, bottom_up, factors, split
-from ptxsw.emulator.origin import Origin
+from ptxsw.terms.node import Term, bottom_up, factors, split
+from ptxsw.terms.origin import Origin
 
 _UNKNOWNS = frozenset({Origin.LOAD, Origin.SPECIAL, Origin.UNKNOWN, Origin.VOLATILE})
 _QUOTIENTS = frozenset({"float", "sdiv", "srem", "udiv", "urem"})

@@ -13,15 +13,15 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.emulator.node import Term, Variance, factors, split
 from ptxsw.emulator.state import State, Step
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.dataflow import CARRY, Facts, closure, in_order
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Instruction, Mem, Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Mem, Reg
+from ptxsw.terms.node import Term, Variance, factors, split
+from ptxsw.terms.terms import Terms
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
 _MAX_DEPTH = 24

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term, bottom_up, split
-from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.terms import Terms
+from ptxsw.changes.claim import Obligation
+from ptxsw.terms.node import Term, bottom_up, split
+from ptxsw.terms.solver import Proved, Solver
+from ptxsw.terms.terms import Terms
 
 
 class NoOverflow(Struct, frozen=True):
@@ -18,13 +19,6 @@ class NoOverflow(Struct, frozen=True):
     value: Term
     step: int
     signed: bool
-
-
-class Obligation(Struct, frozen=True):
-    """What was proved: `claim` holds wherever all of `given` do."""
-
-    claim: Term
-    given: frozenset[Term] = frozenset()
 
 
 class ComparedSides:

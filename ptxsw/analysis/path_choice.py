@@ -16,12 +16,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from ptxsw.emulator.choice import MAX_CHOICES, choice
-from ptxsw.emulator.node import Term, Variance, signed, split, walk
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, AccessView
+from ptxsw.terms.choice import MAX_CHOICES, choice
+from ptxsw.terms.node import Term, Variance, signed, split, walk
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 _LARGEST = 500  # nodes of an address
 

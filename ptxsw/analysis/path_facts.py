@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.terms.polynomial import Polynomial
 
 Key = tuple[object, ...]
 

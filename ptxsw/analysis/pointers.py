@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.origin import NUMBERED, POINTERS, Origin
-from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.origin import NUMBERED, POINTERS, Origin
+from ptxsw.terms.show import show
 
 Pointers = frozenset[Term] | None  # None: not known
 _INDEX_ORIGINS = frozenset({Origin.SPECIAL, Origin.ITERATION, Origin.LAST_ITERATION})

@@ -24,11 +24,11 @@ from ptxsw.analysis.comparisons import MAX_SIZE, Inequality, comparisons
 from ptxsw.analysis.grid import AXES, FARTHEST, Grid, Unbounded, loop_counted, per_thread
 from ptxsw.analysis.iteration_bounds import line_in_loop, most_iterations
 from ptxsw.analysis.path_facts import PathFact
-from ptxsw.analysis.polynomial import Polynomial, reciprocal
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, Variance, ones, split
-from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, Variance, ones, split
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.polynomial import Polynomial, reciprocal
 
 OPAQUE_BITS = 16
 """A value about which only its width is known counts as bounded up to this many bits."""

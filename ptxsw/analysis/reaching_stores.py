@@ -13,10 +13,10 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from ptxsw import isa
 from ptxsw.analysis.pointers import Pointers, pointers
 from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Instruction
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
 
 ORDER = "order"
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ptxsw.emulator.affine import Monomial, Polynomial
-from ptxsw.emulator.node import Term, walk
-from ptxsw.emulator.origin import NUMBERED, OF_LOOPS, Origin
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.terms.affine import Monomial, Polynomial
+from ptxsw.terms.node import Term, walk
+from ptxsw.terms.origin import NUMBERED, OF_LOOPS, Origin
 
 _CHANGING = OF_LOOPS | NUMBERED | {Origin.LOAD}
 """What may stand for equal values under several names, or for several under one."""

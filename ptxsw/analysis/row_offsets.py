@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import chain
 
-from ptxsw import isa
-from ptxsw.emulator.node import Term, ones, split, walk
-from ptxsw.emulator.origin import Origin
+from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Reg
-from ptxsw.permutation import ROW
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, ones, split, walk
+from ptxsw.terms.origin import Origin
 
 _MOST_ITEMS = 4  # of a sum behind whose permutation something is added
 

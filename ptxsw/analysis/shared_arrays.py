@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from ptxsw.analysis.warp_columns import Block
-from ptxsw.emulator.node import walk
+from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Symbol, Variable, leaves
-from ptxsw.permutation import ROW
+from ptxsw.ptx.ir import Symbol, Variable, leaves
+from ptxsw.terms.node import walk
 
 
 def shared_arrays(trace: Trace) -> tuple[Variable, ...]:

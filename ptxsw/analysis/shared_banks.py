@@ -20,12 +20,12 @@ from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.analysis.shared_arrays import atom, block_shapes, places, shared_arrays
 from ptxsw.analysis.warp_columns import REGISTERS, Block, Columns, WarpColumns, WarpLanes
-from ptxsw.emulator.columns import Column
-from ptxsw.emulator.node import OPAQUE, Term, Variance, split, walk
-from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Instruction, Int, Reg
+from ptxsw.ptx.ir import Instruction, Int, Reg
+from ptxsw.terms.columns import Column
+from ptxsw.terms.node import OPAQUE, Term, Variance, split, walk
+from ptxsw.terms.origin import Origin
 
 _WARPS = 4  # looked at in each block
 _FEW = 300  # accesses; of kernels with more one warp is looked at

@@ -8,17 +8,17 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw.analysis.coalescing import LANES, SECTOR
 from ptxsw.analysis.touched_memory import bank_ways, local_sectors, meeting, sectors, used
 from ptxsw.analysis.warp_addresses import Case, Request, requests, separate_banks
 from ptxsw.analysis.warps import Offsets, Warps
-from ptxsw.emulator.affine import Affine
-from ptxsw.emulator.node import Variance, walk
-from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access
-from ptxsw.ir import Int
-from ptxsw.isa import Trait
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Int
+from ptxsw.ptx.isa import Trait
+from ptxsw.terms.affine import Affine
+from ptxsw.terms.node import Variance, walk
+from ptxsw.terms.origin import Origin
 
 _SECTOR_SPACES = ("global", "generic", "local")
 _PLAIN = isa.opcodes(Trait.SCALAR_ACCESS) | isa.opcodes(Trait.LOAD)

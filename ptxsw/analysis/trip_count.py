@@ -3,15 +3,15 @@ end in every lane, even in one whose other registers hold arbitrary values."""
 
 from __future__ import annotations
 
-from ptxsw import isa
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import Facts, closure, defs
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Function, Instruction, Module
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.terms.terms import Terms
 
 MOST_ITERATIONS = 1024
 """Loops of more iterations are not counted."""

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from ptxsw.analysis.touched_memory import BANKS, bank_ways
 from ptxsw.analysis.warps import LINE, TESTS, TRIALS, Chosen, Offsets, Warps
-from ptxsw.emulator.affine import Affine, Monomial, Polynomial
-from ptxsw.emulator.node import OPAQUE, Term, bottom_up, unknowns
+from ptxsw.terms.affine import Affine, Monomial, Polynomial
+from ptxsw.terms.node import OPAQUE, Term, bottom_up, unknowns
 
 _MOST_CONDITIONS = 3  # in an address, of which both sides are looked at
 

@@ -16,8 +16,8 @@ from operator import and_
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES
-from ptxsw.emulator.columns import Column, column
-from ptxsw.emulator.node import OPAQUE, Term, bottom_up
+from ptxsw.terms.columns import Column, column
+from ptxsw.terms.node import OPAQUE, Term, bottom_up
 
 Block = tuple[int, int, int]
 """Threads along x, y and z."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.warps import Warps
-from ptxsw.emulator.node import OPAQUE, Term, Variance
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import OPAQUE, Term, Variance
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 _BITS = 5  # of a lane's number, and of the number of a warp in its block
 _WIDTH = 32  # of a special register

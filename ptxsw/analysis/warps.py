@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.lane_values import SMALL, LaneValues, aligned, small, usual
-from ptxsw.emulator.node import Term, Variance, bottom_up, unknowns
-from ptxsw.emulator.origin import Origin
+from ptxsw.terms.node import Term, Variance, bottom_up, unknowns
+from ptxsw.terms.origin import Origin
 
 LINE = 128  # bytes
 TRIALS = 3  # choices of what is known at run time only

@@ -33,7 +33,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 def run() -> None:
     """Runs the command line of this process: errors are drawn on stderr, never traced."""
-    from ptxsw.errors import PtxError
+    from ptxsw.ptx.errors import PtxError
 
     call = _plain(sys.argv[1:]) or _typed
     if sys.stdout is None:

@@ -56,7 +56,7 @@ def run(
     launches: Sequence[str] = (),
 ) -> None:
     """Reads, analyzes, and prints what was found. Raises CommandError, PtxError, OSError."""
-    from ptxsw import pipeline
+    from ptxsw.driver import pipeline
     from ptxsw.report.serial import to_json
     from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
     from ptxsw.report.weights import ordered

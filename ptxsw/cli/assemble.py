@@ -13,11 +13,11 @@ import typer
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, read, written
 from ptxsw.cli.progress import working
-from ptxsw.encoding import encoded
-from ptxsw.errors import naming
+from ptxsw.ptx.encoding import encoded
+from ptxsw.ptx.errors import naming
 
 if TYPE_CHECKING:
-    from ptxsw.toolchain.arguments import CommandLine
+    from ptxsw.build.arguments import CommandLine
 
 RAW = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -36,7 +36,7 @@ def assemble(
       ptxsw assemble out.ptx -o out.cubin
       ptxsw assemble out.ptx -o out.cubin -arch=sm_90 -v
     """
-    from ptxsw.toolchain.arguments import CommandLine
+    from ptxsw.build.arguments import CommandLine
 
     line = CommandLine(arguments)
     if not line.inputs or line.output is None:

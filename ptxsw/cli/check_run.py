@@ -9,18 +9,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.cli.files import failed_kernels
-from ptxsw.cxx_names import readable
-from ptxsw.errors import PtxError
+from ptxsw.driver.workers import spread
 from ptxsw.findings import LEVELS, RULES, baseline, named, severity
 from ptxsw.findings.pages import pages
 from ptxsw.findings.usage import Usage, free, usages, worse
+from ptxsw.ptx.cxx_names import readable
+from ptxsw.ptx.errors import PtxError
 from ptxsw.report.located import Located, located
 from ptxsw.report.model import Finding
 from ptxsw.report.sarif import RulePage
 from ptxsw.report.shown import Report
 from ptxsw.report.source_files import SourceFiles
 from ptxsw.toolchain import inputs
-from ptxsw.workers import spread
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
@@ -114,7 +114,7 @@ def answer(task: Task) -> CheckedFile:
 
 
 def _findings(task: Task) -> CheckedFile:
-    from ptxsw import pipeline
+    from ptxsw.driver import pipeline
 
     reports: list[Report] = []
     findings: list[Located] = []

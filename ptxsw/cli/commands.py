@@ -49,7 +49,7 @@ def _root(
         typer.echo(f"ptxsw {__version__}")
         raise typer.Exit
     if plugins is not None:
-        from ptxsw.plugins import load
+        from ptxsw.driver.plugins import load
 
         try:
             load(*(name.strip() for name in plugins.split(",")))

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ptxsw.cli.terminal import write_exact
-from ptxsw.encoding import decoded, encoded
-from ptxsw.errors import naming
+from ptxsw.ptx.encoding import decoded, encoded
+from ptxsw.ptx.errors import naming
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -122,7 +122,7 @@ def write(path: str, text: str) -> None:
 
 def failed_kernels(report: Report | Prediction) -> Iterator[str]:
     """A message for each kernel that ptxsw could not finish."""
-    from ptxsw.failures import told
+    from ptxsw.ptx.failures import told
 
     for kernel in report.kernels:
         if kernel.failed is not None:
@@ -142,6 +142,6 @@ def as_json(data: Any) -> str:
     reads along."""
     import json
 
-    from ptxsw.printable import tree, well_formed
+    from ptxsw.ptx.printable import tree, well_formed
 
     return json.dumps(tree(data, well_formed), indent=2).replace("##", "#\\u0023") + "\n"

@@ -90,7 +90,7 @@ def run(
     unsafe_bound: str | None = None,
 ) -> None:
     """Reads, rewrites, writes, and says what was done. Raises CommandError, PtxError, OSError."""
-    from ptxsw import pipeline
+    from ptxsw.driver import pipeline
     from ptxsw.report.text import optimization_text
 
     apart(output=output, report=report)

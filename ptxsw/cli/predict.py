@@ -67,9 +67,9 @@ def predict(
         {"grid": [4094, 1, 1], "block": [512, 1, 1], "args": [4096, 4096, 0.5, 0.1, 0.025,
          "zeros:16777216:f32", "zeros:16777216:f32"]}
     """
-    from ptxsw.cxx_names import chosen
+    from ptxsw.driver.prediction import predict
     from ptxsw.parser import parse
-    from ptxsw.prediction import predict
+    from ptxsw.ptx.cxx_names import chosen
     from ptxsw.report.prediction import to_json
     from ptxsw.report.prediction_text import prediction_text
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ptxsw.cli.terminal import write_exact
-from ptxsw.printable import one_line
+from ptxsw.ptx.printable import one_line
 
 if TYPE_CHECKING:
     from ptxsw.codegen.splice import Edit

@@ -29,7 +29,7 @@ from ptxsw.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from ptxsw.pipeline import Result
+    from ptxsw.driver.pipeline import Result
     from ptxsw.report.build import Build
     from ptxsw.report.prediction import Prediction
     from ptxsw.report.shown import Report
@@ -80,7 +80,7 @@ def run(
 
         _sum_up(load_one(text, name), name, html, format, pager)
         return
-    from ptxsw import pipeline
+    from ptxsw.driver import pipeline
 
     launched = named_launches(launches)
     try:
@@ -164,7 +164,7 @@ def _predicted(
 ) -> Prediction | None:
     """What bounds the kernels of a file of few, on the GPU that stands for its target; None where
     none does."""
-    from ptxsw.prediction import FEW, predict
+    from ptxsw.driver.prediction import FEW, predict
 
     if not 0 < kernels <= FEW:
         return None

@@ -14,8 +14,8 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError
 
 if TYPE_CHECKING:
+    from ptxsw.build.doctor import Diagnosis
     from ptxsw.toolchain.cache import Cache
-    from ptxsw.toolchain.doctor import Diagnosis
 
 
 @app.command()
@@ -31,7 +31,7 @@ def toolkit(
       ptxsw toolkit /usr/local/cuda ~/cuda-ptxsw
       ~/cuda-ptxsw/bin/nvcc -arch=sm_80 -c kernel.cu
     """
-    from ptxsw.toolchain.toolkit import ToolkitError, make_toolkit
+    from ptxsw.build.toolkit import ToolkitError, make_toolkit
 
     try:
         tree = make_toolkit(cuda, destination)
@@ -68,8 +68,8 @@ def env(
     \b
       eval "$(ptxsw env nvcc)"
     """
-    from ptxsw.toolchain.standin import advice
-    from ptxsw.toolchain.toolkit import ToolkitError
+    from ptxsw.build.toolkit import ToolkitError
+    from ptxsw.build.wrapper import advice
 
     try:
         typer.echo(advice(tool.value, os.environ), nl=False)
@@ -80,7 +80,7 @@ def env(
 @app.command()
 def doctor() -> None:
     """Say which ptxas would be used, which settings are in effect, and what is wrong."""
-    from ptxsw.toolchain.doctor import examine
+    from ptxsw.build.doctor import examine
 
     findings = [*examine(os.environ), *_unknown_to_pipeline()]
     width = max(len(finding.subject) for finding in findings)
@@ -95,14 +95,14 @@ def doctor() -> None:
 
 def _unknown_to_pipeline() -> Iterator[Diagnosis]:
     """What the variables may ask for, but this version cannot do."""
-    from ptxsw.toolchain.doctor import Diagnosis
+    from ptxsw.build.doctor import Diagnosis
     from ptxsw.toolchain.settings import Settings
 
     try:
         settings = Settings(os.environ)
     except ValueError:  # has been said
         return
-    from ptxsw import pipeline
+    from ptxsw.driver import pipeline
 
     try:
         pipeline.Options(mode=settings.mode, scheme=settings.scheme)

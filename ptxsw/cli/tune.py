@@ -57,9 +57,9 @@ def tune(
       ptxsw tune jacobi.ptx --kernel jacobi --launch spec.json --arch sm_80
       ptxsw tune jacobi.ptx --no-store --block 128 --block 256 --csv t.csv --plot t.png
     """
-    from ptxsw.failures import KernelFailed, told
     from ptxsw.gpu.cuda import open_device
     from ptxsw.gpu.driver import GpuError, NoGpu
+    from ptxsw.ptx.failures import KernelFailed, told
 
     read_once(file, launch)
     text, name = read(file)

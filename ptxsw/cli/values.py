@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.cli.files import CommandError, read
 from ptxsw.cli.rows import OptionRow
 
@@ -69,7 +69,7 @@ ASSUME = OptionRow(
 
 def processes(jobs: int | None) -> int:
     """How many to use, where `--jobs` was given or not."""
-    from ptxsw.workers import cores
+    from ptxsw.driver.workers import cores
 
     return cores() if jobs is None else jobs
 
@@ -85,7 +85,7 @@ def sizes(option: str, text: str) -> tuple[int, ...]:
 
 def block_shape(text: str) -> tuple[int, int, int]:
     """The shape of a block, as for `sizes`."""
-    from ptxsw.options import block_shape
+    from ptxsw.changes.options import block_shape
 
     try:
         return block_shape(sizes("--block", text))

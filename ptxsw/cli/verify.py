@@ -55,7 +55,7 @@ def verify(
         [{"grid": [2, 1, 1], "block": [48, 1, 1], "args": [48, "random:1000:f32:1"]}]
     """
     from ptxsw.cli import verify_run as commands
-    from ptxsw.failures import told
+    from ptxsw.ptx.failures import told
     from ptxsw.verify.verdict import Undecided
 
     read_once(first, second, launch)

@@ -10,10 +10,10 @@ import numpy as np
 from msgspec import to_builtins
 
 from ptxsw.cli.files import BAD_INPUT
-from ptxsw.cxx_names import chosen, readable
-from ptxsw.errors import naming
-from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
+from ptxsw.ptx.cxx_names import chosen, readable
+from ptxsw.ptx.errors import naming
+from ptxsw.ptx.ir import Function, Module
 from ptxsw.simt import Counters, LaunchResult, launch
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.verify.arguments import Data, parse_argument

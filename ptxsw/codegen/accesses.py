@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsw.ir import Instruction, Operand, Vec
+from ptxsw.ptx.ir import Instruction, Operand, Vec
 
 
 def elements(instruction: Instruction) -> tuple[Operand, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxsw import isa
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.line_information import line_again
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit, edited_part, insert_lines
 from ptxsw.flow.cfg import build
-from ptxsw.ir import (
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import (
     Directive,
     Float,
     Function,
@@ -21,7 +21,7 @@ from ptxsw.ir import (
     Reg,
     Special,
 )
-from ptxsw.source import Span
+from ptxsw.ptx.source import Span
 
 _ENDS = isa.opcodes(isa.Trait.LEAVE) | {"bra"}
 """Nothing behind them is run, where they have no guard."""

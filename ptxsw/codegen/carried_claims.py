@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ptxsw import isa
-from ptxsw.claim import Claim, Relation
+from ptxsw.changes.claim import Claim, Relation
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import write_test
 from ptxsw.codegen.loop_conditions import TestedLoop, test_claim
@@ -19,7 +18,8 @@ from ptxsw.codegen.lower_scalar_replacement import (
     shared_test,
 )
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Function, type_width
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Function, type_width
 
 
 class _Claims(Struct):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, WrapGuard
 from ptxsw.codegen import version_region as versioned
 from ptxsw.codegen.halo import HaloWriter
 from ptxsw.codegen.insertions import Insertions
@@ -22,7 +23,6 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.uniform_loop import Uniform
 from ptxsw.codegen.version_region import Region
 from ptxsw.codegen.warp_state import Lane, SegmentPredicates, WarpState
-from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, WrapGuard
 
 
 def emit(text: str, plan: Plan) -> tuple[Edit, ...]:

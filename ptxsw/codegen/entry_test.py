@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.names import OVERLAP, is_label_of
 from ptxsw.codegen.splice import line_end
-from ptxsw.ir import Body, Close, Directive, Function, Label, Open, Variable
+from ptxsw.ptx.ir import Body, Close, Directive, Function, Label, Open, Variable
 
 
 class Shared(NamedTuple):

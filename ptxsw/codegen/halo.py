@@ -17,12 +17,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
+from ptxsw.changes.plan import Halo, ServedLoad
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
 from ptxsw.codegen.saved_values import SavedValues, shuffles
 from ptxsw.codegen.warp_state import Lane, WarpState
-from ptxsw.ir import Mem, Reg
-from ptxsw.plan import Halo, ServedLoad
+from ptxsw.ptx.ir import Mem, Reg
 
 
 class HaloWriter(Struct):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from ptxsw.codegen.splice import Edit, insert, insert_lines, line_end
-from ptxsw.ir import Body
+from ptxsw.ptx.ir import Body
 
 
 class Insertions(Struct):

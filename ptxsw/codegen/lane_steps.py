@@ -19,10 +19,10 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from msgspec import Struct, field
 
+from ptxsw.changes.plan import LaneStep
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
 from ptxsw.codegen.saved_values import shuffles
-from ptxsw.plan import LaneStep
 
 _LAST = 31  # lane
 

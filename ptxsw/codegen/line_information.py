@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptxsw.ir import Body, Loc
-from ptxsw.source import Span
+from ptxsw.ptx.ir import Body, Loc
+from ptxsw.ptx.source import Span
 
 
 def line_again(text: str, body: Body, span: Span) -> list[str]:

@@ -22,7 +22,7 @@ from itertools import accumulate
 
 from ptxsw.codegen.splice import Edit, Origins
 from ptxsw.parser.scan import blank_comments
-from ptxsw.source import Source
+from ptxsw.ptx.source import Source
 
 _NOTES = (".loc", ".pragma")
 """How lines begin that say nothing of the code: it has the same lines without them."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ptxsw.claim import Claim
+from ptxsw.changes.claim import Claim
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.names import Names, fresh_prefix
 

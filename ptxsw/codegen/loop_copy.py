@@ -20,7 +20,7 @@ from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.line_information import line_again
 from ptxsw.codegen.splice import Edit, edited_part, insert_lines, line_end
-from ptxsw.source import Span
+from ptxsw.ptx.source import Span
 
 
 class LoopPlace(Struct, frozen=True):

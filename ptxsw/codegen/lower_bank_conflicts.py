@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
+from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.permuted_addresses import AddressValues, PermutedAddresses, WrittenCode
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Instruction, Variable
-from ptxsw.permutation import ROW, Permutation
+from ptxsw.ptx.ir import Instruction, Variable
 
 
 class SharedAccess(Struct, frozen=True):

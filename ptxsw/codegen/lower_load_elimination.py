@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.change import Line
-from ptxsw.claim import Claim
+from ptxsw.changes.change import Line
+from ptxsw.changes.claim import Claim
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest, in_two_versions
-from ptxsw.ir import Function, Reg
 from ptxsw.parser import operand_spans
-from ptxsw.source import Source
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Function, Reg
+from ptxsw.ptx.source import Source
 
 
 class KeptValue(Struct, frozen=True):

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Reg
 
 _BEFORE_SPACE = frozenset({
     "weak", "relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys",

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
-from ptxsw.ir import Int, Operand
+from ptxsw.ptx.ir import Int, Operand
 
 _LOW_HALF = (1 << 32) - 1
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.loop_copy import LoopPlace, put_before
 from ptxsw.codegen.splice import Edit
-from ptxsw.ir import Instruction
 from ptxsw.parser import operand_spans
-from ptxsw.source import Source
+from ptxsw.ptx.ir import Instruction
+from ptxsw.ptx.source import Source
 
 
 class PointerTest(Struct, frozen=True):

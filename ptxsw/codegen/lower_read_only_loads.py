@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest, in_two_versions
-from ptxsw.ir import Function
+from ptxsw.ptx.ir import Function
 
 
 class ReadOnlyLoad(Struct, frozen=True):

@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.change import Line
+from ptxsw.changes.change import Line
 from ptxsw.codegen.splice import Edit, insert, line_end
-from ptxsw.ir import Function
-from ptxsw.patterns import pattern
+from ptxsw.ptx.ir import Function
+from ptxsw.ptx.patterns import pattern
 
 PRAGMA = '.pragma "enable_smem_spilling";'
 _MAXNREG = pattern(r"\.maxnreg\s+\w+")

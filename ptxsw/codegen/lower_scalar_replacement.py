@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.entry_test import EntryTest, in_two_versions
@@ -23,11 +22,12 @@ from ptxsw.codegen.splice import insert_lines
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments
-from ptxsw.patterns import pattern
-from ptxsw.source import Source
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, type_width
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source
 
 _WORD = pattern(r"[%$\w]+")
 

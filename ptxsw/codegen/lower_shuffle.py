@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.change import Change
+from ptxsw.changes.change import Change
+from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Function
-from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
+from ptxsw.ptx.ir import Function
 
 
 def lower(text: str, function: Function, cfg: Cfg, changes: Iterable[Change]) -> tuple[Edit, ...]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_conditions import (
@@ -24,7 +23,8 @@ from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
 from ptxsw.codegen.lower_pointer_test import lower as lower_pointer_tests
 from ptxsw.codegen.lower_pointer_test import of_other_operands
 from ptxsw.codegen.splice import Edit
-from ptxsw.ir import Instruction
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
 
 
 class Base(Struct, frozen=True):

@@ -8,15 +8,15 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ptxsw import isa
-from ptxsw.change import Change, Line
+from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Float, Instruction, Mem, Reg, Symbol, Variable, type_width
-from ptxsw.patterns import pattern
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Float, Instruction, Mem, Reg, Symbol, Variable, type_width
+from ptxsw.ptx.patterns import pattern
 
 Tests = tuple[tuple[tuple[str, ...], int, int], ...]
 """Sums of parameters, their width in bits, and what each sum has to be a multiple of."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 
 from ptxsw.codegen.splice import Edit, indentation, insert, line_end
-from ptxsw.ir import Body
+from ptxsw.ptx.ir import Body
 
 _PREFIX = "%sw_"
 OVERLAP = "overlap"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.bits import wrapped
+from ptxsw.changes.plan import WrapGuard
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
 from ptxsw.codegen.rematerialize import Rematerializer
-from ptxsw.ir import Reg
-from ptxsw.plan import WrapGuard
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Reg
 
 Key = tuple[int, Reg, int, bool]
 

@@ -14,13 +14,13 @@ from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from ptxsw import isa
+from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.names import fresh_prefix
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
-from ptxsw.ir import Reg, Symbol
-from ptxsw.permutation import ROW, Permutation
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg, Symbol
 
 
 class AddressCode(Protocol):

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ptxsw import isa
+from ptxsw.changes.plan import Plan
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
-from ptxsw.ir import Instruction, Reg
-from ptxsw.isa import Effect
 from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments
-from ptxsw.patterns import pattern
-from ptxsw.plan import Plan
-from ptxsw.source import Source
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.ptx.isa import Effect
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source
 
 _ARITHMETIC = frozenset(
     "abs add and cvt mad max min mov mul mul24 neg not or selp shl shr sub xor".split()  # noqa: SIM905

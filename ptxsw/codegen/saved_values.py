@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, field
 
+from ptxsw.changes.plan import Plan
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
-from ptxsw.ir import Reg, Vec
-from ptxsw.plan import Plan
+from ptxsw.ptx.ir import Reg, Vec
 
 
 class SavedValues(Struct):

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from ptxsw.source import Span
+from ptxsw.ptx.source import Span
 
 
 class Edit(Struct, frozen=True):

@@ -26,13 +26,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
+from ptxsw.changes.plan import Plan, UniformLoop
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
 from ptxsw.flow.cfg import ends_block
-from ptxsw.ir import Guard, Instruction, Reg, Symbol
 from ptxsw.parser.scan import blank_comments
-from ptxsw.patterns import pattern
-from ptxsw.plan import Plan, UniformLoop
+from ptxsw.ptx.ir import Guard, Instruction, Reg, Symbol
+from ptxsw.ptx.patterns import pattern
 
 _GUARD = pattern(r"@\s*!?\s*[^\s!]+\s+")
 

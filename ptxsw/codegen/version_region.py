@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.changes.plan import Plan, ServedLoad, WrapGuard
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.line_information import line_again
 from ptxsw.codegen.names import Names
@@ -24,9 +25,8 @@ from ptxsw.codegen.rematerialize import backward_slice
 from ptxsw.codegen.splice import edited_part
 from ptxsw.codegen.warp_state import WarpState
 from ptxsw.flow.dataflow import read_first
-from ptxsw.ir import Body, Close, Directive, Open, Statement, Variable
-from ptxsw.plan import Plan, ServedLoad, WrapGuard
-from ptxsw.source import Span
+from ptxsw.ptx.ir import Body, Close, Directive, Open, Statement, Variable
+from ptxsw.ptx.source import Span
 
 
 class Region(Struct):

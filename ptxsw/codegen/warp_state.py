@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.changes.plan import ElementSource
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
-from ptxsw.plan import ElementSource
 
 
 class WarpState(Struct, frozen=True):

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from ptxsw.ir import Function, Module
-from ptxsw.patterns import pattern
+from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.patterns import pattern
 
 _LONGEST: Final = 120_000  # characters of kernels in one file
 _SHARED: Final = pattern(r"(?<!\.extern)\s\.shared\b")

@@ -18,10 +18,10 @@ from ptxsw.analysis.coalescing import lane_stride
 from ptxsw.analysis.divergence import divergent_blocks
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.analysis.pointers import pointer_bases
+from ptxsw.changes.plan import Halo, Plan, ServedLoad
 from ptxsw.cost.ranking import WARP, CacheRequest, Figures, Wait
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.patterns import pattern
-from ptxsw.plan import Halo, Plan, ServedLoad
+from ptxsw.ptx.patterns import pattern
 
 _SPLIT = pattern(r"[;{}\n]|//[^\n]*")
 _STATEMENT = pattern(r"\s*(?:[\w$%]+:\s*)*(?:@!?\s*(?P<guard>[\w$%]+)\s+)?(?P<name>[a-z][\w.]*)")

@@ -20,7 +20,6 @@ import msgspec
 from msgspec import Struct
 
 import ptxsw
-from ptxsw import isa
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.cost import decode, nvdisasm, sass
 from ptxsw.cost.combined import Question, combined, together
@@ -28,10 +27,11 @@ from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import UnknownGpu, of_target
 from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.cost.stalls import waits
-from ptxsw.encoding import encoded
 from ptxsw.flow.cfg import Cfg, build
-from ptxsw.ir import Function
-from ptxsw.target import plain_name
+from ptxsw.ptx import isa
+from ptxsw.ptx.encoding import encoded
+from ptxsw.ptx.ir import Function
+from ptxsw.ptx.target import plain_name
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
 from ptxsw.toolchain.settings import cache_directory

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.cost.interval import Interval
-from ptxsw.target import plain_name
+from ptxsw.ptx.target import plain_name
 
 _HOME: Final = os.path.join(os.path.dirname(__file__), "gpus")
 _WARP: Final = 32  # lanes

@@ -13,13 +13,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.interval import Interval, exactly
 from ptxsw.cost.sass import MachineKernel
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Instruction, Reg, type_width
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Reg, type_width
 
 _FOLDED: Final = frozenset({"mov", "cvta", "selp"})  # often no instruction of its own
 _SPECIAL: Final = frozenset({"rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"})

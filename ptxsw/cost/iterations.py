@@ -14,7 +14,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.coalescing import SECTOR
 from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
@@ -33,6 +32,7 @@ from ptxsw.cost.sass import MachineKernel
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.loop_exits import waits_for_mbarrier
+from ptxsw.ptx import isa
 
 _WORD: Final = 4  # bytes
 

@@ -7,7 +7,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw.cost import caches
 from ptxsw.cost.caches import SECTOR, CacheTraffic, Setting
 from ptxsw.cost.estimate import Work
@@ -18,7 +17,8 @@ from ptxsw.cost.occupancy import Occupancy
 from ptxsw.cost.sampled import Sample
 from ptxsw.cost.sass import MachineKernel
 from ptxsw.flow.cfg import build
-from ptxsw.ir import Function
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Function
 
 _KIB: Final = 1024
 _VARIES: Final = (0.5, 1.0)

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.target import plain_name
+from ptxsw.ptx.target import plain_name
 
 WARP: Final = 32  # threads
 _FILE: Final = os.path.join(os.path.dirname(__file__), "limits.toml")

@@ -16,9 +16,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ptxsw import isa
 from ptxsw.cost.caches import SECTOR, Touches
-from ptxsw.ir import Instruction, Module
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Module
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.state import Runaway
 from ptxsw.verify.arguments import Data

@@ -35,7 +35,7 @@ from ptxsw.cost.decode import decoded
 from ptxsw.cost.pipes import pipe
 from ptxsw.flow.flow_graph import Block, Loop
 from ptxsw.parser import parse
-from ptxsw.patterns import pattern
+from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain.ptxas import Resources, assemble
 
 _FIRST_ARCH: Final = 70  # whose instructions have 16 bytes

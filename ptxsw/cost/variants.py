@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ptxsw.cost import sass
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel
-from ptxsw.ir import Module
+from ptxsw.ptx.ir import Module
 from ptxsw.toolchain.ptxas import AssemblyError
 
 Assembled = sass.MachineKernel | AssemblyError

@@ -24,12 +24,12 @@ from ptxsw.analysis.shared_banks import bank_traffic
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warp_columns import Block
 from ptxsw.analysis.warps import Warps
+from ptxsw.changes.permutation import Permutation
 from ptxsw.cost.interval import Interval, exactly
-from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.state import reach
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.permutation import Permutation
+from ptxsw.terms.affine import Affine
 
 _LINE: Final = 128  # bytes
 _SIZE: Final = "%dynamic_smem_size"  # what a permutation may ask for

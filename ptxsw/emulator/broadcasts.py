@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Int, Reg
+from ptxsw.ptx.ir import Int, Reg
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 
 _LANES = 32
 _EVERY = (1 << _LANES) - 1

@@ -12,8 +12,6 @@ from functools import partial
 from typing import TypeAlias
 
 from ptxsw.emulator.budget import Budget, OutOfTime
-from ptxsw.emulator.few_values import FewValues
-from ptxsw.emulator.garbage import no_collection
 from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.loops import (
     LoopFacts,
@@ -23,19 +21,21 @@ from ptxsw.emulator.loops import (
     find_steps,
 )
 from ptxsw.emulator.memory import SPACES, ended
-from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.record import Record
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.state import MemoryAccess, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
 from ptxsw.emulator.tracking import followed, followed_anyway, live_registers, tracked
 from ptxsw.flow.cfg import Cfg, build, ends_block
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.flow.flow_graph import Block, Loop
-from ptxsw.ir import Function, Instruction, Module, Reg
+from ptxsw.ptx.ir import Function, Instruction, Module, Reg
+from ptxsw.terms.few_values import FewValues
+from ptxsw.terms.garbage import no_collection
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 
 MAX_STATES = 16
 """States per block; more are widened into one."""

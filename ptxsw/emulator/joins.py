@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from ptxsw.emulator.choice import MAX_CHOICES, choice
 from ptxsw.emulator.loops import Entered
 from ptxsw.emulator.memory import joined, renamed
 from ptxsw.emulator.narrow_division import widened
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.origin import NUMBERED, Origin
 from ptxsw.emulator.state import State
-from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.choice import MAX_CHOICES, choice
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.origin import NUMBERED, Origin
+from ptxsw.terms.substitution import substitute
 
 _MAX_PREDICATES = 8
 _MAX_ARGUMENTS = 500  # nodes

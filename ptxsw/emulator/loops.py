@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ptxsw.emulator.memory import ended
-from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.origin import FIXED_IN_LOOPS, Origin
 from ptxsw.emulator.state import State, named, undefined
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.origin import FIXED_IN_LOOPS, Origin
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 
 class LoopFacts(Struct, frozen=True):

@@ -20,10 +20,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, ones, split, walk
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, ones, split, walk
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 
 SPACES = ("global", "shared", "local")
 """Spaces that hold what may be written, in the order of `Epochs`."""

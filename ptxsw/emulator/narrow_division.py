@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term, ones
 from ptxsw.emulator.state import State
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, ones
+from ptxsw.terms.terms import Terms
 
 _HALF = 32  # bits
 

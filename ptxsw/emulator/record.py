@@ -6,10 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import TypeVar
 
-from ptxsw import isa
-from ptxsw.emulator.digits import digits_in
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.state import MemoryAccess, State, Step, elements
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import (
@@ -22,7 +18,11 @@ from ptxsw.emulator.trace import (
     Widening,
 )
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Reg, type_width
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg, type_width
+from ptxsw.terms.digits import digits_in
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.origin import Origin
 
 _Key = TypeVar("_Key")
 _WORD = 32  # bits that a shuffle moves

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from ptxsw.emulator.broadcasts import broadcasts
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.emulation import Emulation, Hook
-from ptxsw.emulator.garbage import no_collection
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.state import State
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Function, Module
+from ptxsw.ptx.ir import Function, Module
+from ptxsw.terms.garbage import no_collection
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 
 
 def emulate(

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ptxsw.emulator.node import OPAQUE, Term, Variance, split
-from ptxsw.emulator.origin import POINTERS, Origin
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import OPAQUE, Term, Variance, split
+from ptxsw.terms.origin import POINTERS, Origin
+from ptxsw.terms.terms import Terms
 
 _WINDOWS = ("shared", "local", "const")
 _NUMBERS = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Function
+from ptxsw.ptx.ir import Function
+from ptxsw.terms.node import Term
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 
 
 class SpecialRegisters:

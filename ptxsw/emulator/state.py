@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.emulator.memory import FIRST, SPACES, Epochs
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import (
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import (
     Instruction,
     Mem,
     Operand,
@@ -17,6 +14,9 @@ from ptxsw.ir import (
     type_width,
 )
 from ptxsw.semantics import Meaning
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.terms import Terms
 
 # Facts beyond the newest are forgotten, which is always sound.
 _MAX_CONDITIONS = 96

@@ -15,15 +15,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.cxx_names import chosen
-from ptxsw.emulator.node import Term
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.show import show
 from ptxsw.emulator.state import MemoryAccess, State
-from ptxsw.emulator.z3_terms import Z3Terms
 from ptxsw.flow.dataflow import CARRY, defs
-from ptxsw.ir import Function, Instruction, Module
 from ptxsw.parser import parse
+from ptxsw.ptx.cxx_names import chosen
+from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.terms.node import Term
+from ptxsw.terms.show import show
+from ptxsw.terms.z3_terms import Z3Terms
 
 
 class SymbolicStep(Struct, frozen=True):

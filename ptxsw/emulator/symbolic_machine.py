@@ -6,15 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations
 
-from ptxsw import isa
 from ptxsw.emulator.broadcasts import Broadcasts
 from ptxsw.emulator.memory import SPACES, Aliasing, Store, ended, stored
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import Spaces
 from ptxsw.emulator.special_registers import SpecialRegisters
-from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.state import (
     MemoryAccess,
     State,
@@ -24,10 +19,10 @@ from ptxsw.emulator.state import (
     stored_bytes,
     undefined,
 )
-from ptxsw.emulator.terms import Terms
-from ptxsw.errors import Unsupported
 from ptxsw.flow.dataflow import CARRY, defs
-from ptxsw.ir import (
+from ptxsw.ptx import isa
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import (
     Body,
     Float,
     Function,
@@ -46,6 +41,11 @@ from ptxsw.ir import (
     type_width,
 )
 from ptxsw.semantics import Meaning, meaning
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 
 # A term of more nodes is given up: nobody reads it and no proof about it ends in time.
 _MAX_SIZE = 4000

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.loops import Iterations, LoopFacts
-from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.state import Step
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Function, Instruction, Module, Reg
+from ptxsw.ptx.ir import Function, Instruction, Module, Reg
+from ptxsw.terms.affine import Affine
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 
 
 class AccessView(Struct, frozen=True):
@@ -85,7 +85,7 @@ class Widening(RegisterValue, frozen=True):
 
 class Quotient(RegisterValue, frozen=True):
     """An instruction that leaves in a register a quotient or remainder of what differs between
-    lanes (`ptxsw.emulator.digits`), or a sum of some."""
+    lanes (`ptxsw.terms.digits`), or a sum of some."""
 
 
 class LoadedPointer(RegisterValue, frozen=True):

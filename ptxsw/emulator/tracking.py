@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, liveness, slice_registers, uses
-from ptxsw.ir import Instruction, Mem, Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Mem, Reg
 
 
 def tracked(cfg: Cfg, follow: frozenset[str]) -> frozenset[Reg]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings.base import Rule, Scene, Site
 from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.flow.def_use import defs, uses
-from ptxsw.operand import Int, Operand, Reg
+from ptxsw.ptx.operand import Int, Operand, Reg
 from ptxsw.report.model import Finding
+from ptxsw.terms.node import Variance
 
 NAME = "ptxsw-atomic-contention"
 _REDUCE = (

@@ -11,14 +11,14 @@ from msgspec import Struct
 from ptxsw.analysis.active_lanes import ActiveLanes
 from ptxsw.analysis.trip_count import iterations
 from ptxsw.analysis.warps import Block, Warps
-from ptxsw.emulator.affine import Affine, Polynomial
-from ptxsw.emulator.node import walk
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Int
+from ptxsw.ptx.ir import Int
 from ptxsw.report import model
 from ptxsw.report.describe import SourcePlace, source_places
+from ptxsw.terms.affine import Affine, Polynomial
+from ptxsw.terms.node import walk
 
 TRIPS = 16
 """Taken for a loop whose trip count is not known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ptxsw.findings.base import Scene
-from ptxsw.ir import Function
+from ptxsw.ptx.ir import Function
 
 BOUNDS = ("maxntid", "minnctapersm", "maxnreg")
 """Directives that limit registers and that a launch does not need."""

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.emulator.node import Term
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.emulator.terms import Terms
 from ptxsw.findings.base import Scene, Site
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses, writers
-from ptxsw.ir import Reg, Special
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg, Special
+from ptxsw.terms.node import Term
+from ptxsw.terms.terms import Terms
 
 _LANES = ("%tid", "%laneid")
 

@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, SECTOR, touched
-from ptxsw.emulator.affine import Polynomial, constant, without_constant
 from ptxsw.findings.base import Scene, Site
 from ptxsw.report.reuse import Stable, over_iterations
+from ptxsw.terms.affine import Polynomial, constant, without_constant
 
 
 class Group(Struct, frozen=True, dict=True):

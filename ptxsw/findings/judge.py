@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.analysis.warps import Block
+from ptxsw.changes.options import Options
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
-from ptxsw.failures import stage
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
 from ptxsw.findings.launched import Executed, executed, of_kernel
-from ptxsw.ir import Function, Module
-from ptxsw.options import Options
+from ptxsw.ptx.failures import stage
+from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 

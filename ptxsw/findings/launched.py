@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ptxsw.errors import InvalidRequest, PtxError
-from ptxsw.ir import Function, Module
+from ptxsw.ptx.errors import InvalidRequest, PtxError
+from ptxsw.ptx.ir import Function, Module
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
@@ -39,7 +39,7 @@ def executed(module: Module, function: Function, launch: Launch) -> Executed | s
 
 def without_kernel(launches: Mapping[str, Launch], kernels: Sequence[str]) -> str | None:
     """The first name of a launch that no kernel has."""
-    from ptxsw.cxx_names import matches
+    from ptxsw.ptx.cxx_names import matches
 
     named = (name for name in launches if name)
     return next((name for name in named if not any(matches(k, name) for k in kernels)), None)
@@ -48,7 +48,7 @@ def without_kernel(launches: Mapping[str, Launch], kernels: Sequence[str]) -> st
 def of_kernel(module: Module, function: Function, launches: Mapping[str, Launch]) -> Launch | None:
     """The launch of a kernel among those given by its PTX or C++ name, or by "" for the one kernel
     of a text. Raises ValueError where that could be several."""
-    from ptxsw.cxx_names import matches
+    from ptxsw.ptx.cxx_names import matches
 
     for name, launch in launches.items():
         if name and matches(function.name, name):

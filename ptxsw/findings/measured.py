@@ -10,9 +10,9 @@ from ptxsw.codegen.splice import Edit, apply
 from ptxsw.cost import cubin
 from ptxsw.findings.base import KernelResources
 from ptxsw.findings.bounds import BOUNDS
-from ptxsw.ir import Module
-from ptxsw.patterns import pattern
-from ptxsw.source import Span
+from ptxsw.ptx.ir import Module
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Span
 from ptxsw.toolchain.ptxas import assemble
 
 _BOUND = pattern(rf"\.(?:{'|'.join(BOUNDS)})\b[^.{{]*")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.coalescing import SECTOR
-from ptxsw.emulator.node import Variance
-from ptxsw.emulator.origin import Origin
 from ptxsw.findings.base import Rule, Scene, these
 from ptxsw.findings.cost import FETCH, dense
 from ptxsw.findings.groups import Group, groups
 from ptxsw.report.model import Finding
+from ptxsw.terms.node import Variance
+from ptxsw.terms.origin import Origin
 
 NAME = "ptxsw-misaligned-rows"
 _ROW = 128  # bytes: a smaller step is no row

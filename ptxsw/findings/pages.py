@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ptxsw.patterns import pattern
+from ptxsw.ptx.patterns import pattern
 
 _HERE = Path(__file__).parent
 _PLACES = (_HERE / "findings.md", _HERE.parents[1] / "docs" / "findings.md")

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.pointers import Pointers, pointers, unrelated
 from ptxsw.findings.base import Scene, Site
-from ptxsw.ir import Instruction
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
 
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _STOPS = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw import isa
 from ptxsw.findings.base import Rule, Scene, Site, plural, these
+from ptxsw.ptx import isa
 from ptxsw.report.model import Finding
 
 NAME = "ptxsw-uniform-loads"

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ptxsw.cost import cubin
 from ptxsw.cost.blocks import BYTES
 from ptxsw.cost.occupancy import UnknownTarget, occupancy
-from ptxsw.cxx_names import readable
+from ptxsw.ptx.cxx_names import readable
 from ptxsw.report.tables import Table, show
 
 STORE, LOAD = 0x387, 0x983  # STL, LDL

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from ptxsw import isa
 from ptxsw.flow.def_use import writers, written_and_read
 from ptxsw.flow.flow_graph import Block, FlowGraph, reverse_postorder
-from ptxsw.ir import Body, Directive, Instruction, Label, Reg, Symbol
-from ptxsw.isa import Trait
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Body, Directive, Instruction, Label, Reg, Symbol
+from ptxsw.ptx.isa import Trait
 
 _EXITS = isa.opcodes(Trait.LEAVE)
 _JUMPS = isa.opcodes(Trait.JUMP)

@@ -13,11 +13,11 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Block, dominators, reverse_postorder
-from ptxsw.ir import Instruction, Int, Operand
-from ptxsw.isa import Effect, Trait
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Int, Operand
+from ptxsw.ptx.isa import Effect, Trait
 
 _END = -1
 _WAITS = Effect.BARRIER | Effect.ASYNC | Effect.CALL

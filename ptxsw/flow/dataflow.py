@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.def_use import CARRY, defs, uses, writers
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ptx.ir import Instruction, Reg
 
 __all__ = [
     "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "live_among",

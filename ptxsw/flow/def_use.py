@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ptxsw import isa
-from ptxsw.ir import Float, Instruction, Int, Mem, Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Float, Instruction, Int, Mem, Reg
 
 CARRY = Reg("%cc", -1)
 """The carry bit of the condition code register, which `add.cc` writes and `addc` reads (manual

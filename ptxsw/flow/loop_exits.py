@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import computes
 from ptxsw.flow.dataflow import in_order, uses, writers
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Instruction, Reg
-from ptxsw.isa import Effect, Trait
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.ptx.isa import Effect, Trait
 
 _READ_ONLY = frozenset({"const", "param", "local"})
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import ForwardAnalysis
-from ptxsw.ir import Instruction, Int, Mem, Operand, Reg, Special, Symbol
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Int, Mem, Operand, Reg, Special, Symbol
 
 
 class Points(Enum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
-from ptxsw.isa import Effect
+from ptxsw.ptx import isa
+from ptxsw.ptx.isa import Effect
 
 _ENDS = Effect.BARRIER | Effect.CALL | Effect.ASYNC | Effect.EXIT
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from ptxsw.encoding import encoded
 from ptxsw.gpu.driver import Device
+from ptxsw.ptx.encoding import encoded
 from ptxsw.toolchain.ptxas import NoPtxas, assemble
 
 LOADED_DRIVER = Path("/proc/driver/nvidia/version")

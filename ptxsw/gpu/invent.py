@@ -13,12 +13,12 @@ from math import prod
 
 from msgspec.structs import replace
 
-from ptxsw.emulator.node import factors, walk
 from ptxsw.emulator.trace import Trace
-from ptxsw.errors import Unsupported
 from ptxsw.gpu.driver import Device, Shape
-from ptxsw.ir import type_width
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import type_width
 from ptxsw.simt import MemoryFault
+from ptxsw.terms.node import factors, walk
 from ptxsw.verify.differential import roomier, run
 from ptxsw.verify.launches import Launch, Parameter, amended, arguments, parameters
 

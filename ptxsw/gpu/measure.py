@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ptxsw.gpu.driver import Array, Driver, GpuError, LoadedKernel, Shape
 from ptxsw.gpu.problem import PreparedLaunch, Stage
-from ptxsw.ir import Function
+from ptxsw.ptx.ir import Function
 
 ORIGINAL = "original"
 

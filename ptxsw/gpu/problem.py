@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from ptxsw.gpu.driver import Array, Driver, GpuError, LoadedKernel, Shape
-from ptxsw.ir import Function, Variable, type_width
+from ptxsw.ptx.ir import Function, Variable, type_width
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Fields, Launch
 

@@ -7,10 +7,10 @@ import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from ptxsw.errors import naming
 from ptxsw.gpu.choose import geometric_mean
 from ptxsw.gpu.driver import Device, Shape
 from ptxsw.gpu.measure import ORIGINAL, Measured
+from ptxsw.ptx.errors import naming
 
 HEAD = (
     "kernel", "scheme", "form", "grid", "block", "microseconds", "noise %", "speed-up", "registers",

@@ -11,20 +11,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 import ptxsw
-from ptxsw import pipeline
 from ptxsw.codegen.lower_registers import candidate_name
-from ptxsw.command_lines import tune_command
-from ptxsw.cxx_names import chosen
+from ptxsw.driver import pipeline
+from ptxsw.driver.command_lines import tune_command
 from ptxsw.emulator.run import emulate
-from ptxsw.failures import Failure, KernelFailed, failure, is_ours
 from ptxsw.gpu import show, upper_bound
 from ptxsw.gpu.choose import VariantChoice, choose, tuned
 from ptxsw.gpu.driver import Driver, GpuError, Shape
 from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import PreparedLaunch, from_launch
-from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
+from ptxsw.ptx.cxx_names import chosen
+from ptxsw.ptx.failures import Failure, KernelFailed, failure, is_ours
+from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import model
 from ptxsw.rewrites import REGISTERS, every, named
 from ptxsw.rewrites.jointly_planned import TOGETHER

@@ -19,14 +19,14 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw import pipeline
-from ptxsw.change import Change
+from ptxsw.changes.change import Change
+from ptxsw.changes.options import Options
+from ptxsw.changes.plan import Plan
+from ptxsw.changes.plan import ServedLoad as ServedLoad
 from ptxsw.codegen.emit import Emitter
 from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
-from ptxsw.options import Options
-from ptxsw.plan import Plan
-from ptxsw.plan import ServedLoad as ServedLoad
+from ptxsw.driver import pipeline
 from ptxsw.report import model
 from ptxsw.rewrites.base import Kernel, Outcome, Requires
 from ptxsw.rewrites.jointly_planned import FOR_SHUFFLES, SHUFFLE

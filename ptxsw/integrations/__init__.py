@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 
 _log = logging.getLogger("ptxsw")
 

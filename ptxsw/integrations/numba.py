@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptxsw.driver.pipeline import Options
 from ptxsw.integrations import rewrite
-from ptxsw.pipeline import Options
 
 _original: list[Any] = []
 

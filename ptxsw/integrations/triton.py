@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import ptxsw
+from ptxsw.driver.pipeline import Options
 from ptxsw.integrations import rewrite
-from ptxsw.pipeline import Options
 from ptxsw.toolchain.settings import tuned_file, tuned_state
 
 _installed: list[tuple[Any, Any]] = []  # our hook, and the one that was there before

@@ -1,4 +1,4 @@
-"""PTX text to `ptxsw.ir`: `parse(text)`, bodies on first use, operand places on demand."""
+"""PTX text to `ptxsw.ptx.ir`: `parse(text)`, bodies on first use, operand places on demand."""
 
 from ptxsw.parser.operand_spans import operand_spans
 from ptxsw.parser.parse import body, parse

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
-from ptxsw.errors import ParseError
-from ptxsw.ir import (
+from ptxsw.parser.operand_spans import operand_spans
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import (
     Body,
     Directive,
     Instruction,
@@ -19,9 +20,8 @@ from ptxsw.ir import (
     Symbol,
     leaves,
 )
-from ptxsw.operand_shapes import COMPOUND, Misplaced, kind, length, misplaced, shaped
-from ptxsw.parser.operand_spans import operand_spans
-from ptxsw.source import Source
+from ptxsw.ptx.operand_shapes import COMPOUND, Misplaced, kind, length, misplaced, shaped
+from ptxsw.ptx.source import Source
 
 _BRANCHES = frozenset({"bra", "brx"})
 # What takes names of memory and functions. GCC's linker declares some that a module only names.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ptxsw.errors import ParseError
-from ptxsw.ir import Guard, Instruction, Loc, Operand, Reg
 from ptxsw.parser import grammar
 from ptxsw.parser.operand_trees import OperandBuilder
 from ptxsw.parser.operands import BLANKS, Misread
@@ -14,8 +12,10 @@ from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.variables import BadDeclaration, Declaration
 from ptxsw.parser.variables import declaration as quick
-from ptxsw.patterns import pattern
-from ptxsw.source import Source, Span
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Guard, Instruction, Loc, Operand, Reg
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source, Span
 
 if TYPE_CHECKING:
     from lark import Token, Tree

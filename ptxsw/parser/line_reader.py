@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from ptxsw.ir import Guard, Instruction, Statement
 from ptxsw.parser.node_factory import make_label, make_span
 from ptxsw.parser.operands import BLANKS, NAME, Operands, Unreadable, split
 from ptxsw.parser.scope import Scope
-from ptxsw.patterns import pattern
-from ptxsw.source import Source
+from ptxsw.ptx.ir import Guard, Instruction, Statement
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source
 
 Head: TypeAlias = tuple[str, tuple[str, ...], str | None, int]
 Cut: TypeAlias = Callable[[str, str], tuple[str, str, str]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsw.ir import Directive, Instruction, Statement
+from ptxsw.ptx.ir import Directive, Instruction, Statement
 
 
 def with_masks(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:

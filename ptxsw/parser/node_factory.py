@@ -7,7 +7,7 @@ from itertools import islice, repeat
 from sys import intern
 from typing import Any
 
-from ptxsw.ir import (
+from ptxsw.ptx.ir import (
     Guard,
     Instruction,
     Label,
@@ -19,8 +19,8 @@ from ptxsw.ir import (
     Vec,
     components,
 )
-from ptxsw.ir import Operand as Operand
-from ptxsw.source import Span
+from ptxsw.ptx.ir import Operand as Operand
+from ptxsw.ptx.source import Span
 
 _new = tuple.__new__
 _each: Any = tuple.__new__  # for `map`

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ptxsw.ir import Instruction
 from ptxsw.parser.scan import blank_comments
-from ptxsw.patterns import pattern
-from ptxsw.source import Source, Span
+from ptxsw.ptx.ir import Instruction
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source, Span
 
 _HEAD = pattern(
     r"(?:@\s*!?\s*[A-Za-z0-9_$%]+\s*)?[A-Za-z][A-Za-z0-9_.:]*(?:\s*\.[A-Za-z0-9_:]+)*", re.ASCII

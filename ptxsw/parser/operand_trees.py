@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from ptxsw.ir import (
+from ptxsw.parser.scope import Scope
+from ptxsw.ptx.ir import (
     Args,
     Float,
     Int,
@@ -21,7 +22,6 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
     from lark import Token, Tree

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-from ptxsw.ir import (
+from ptxsw.parser.node_factory import make_family, make_mem
+from ptxsw.parser.scope import Scope
+from ptxsw.ptx.ir import (
     Args,
     Float,
     Int,
@@ -22,9 +24,7 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser.node_factory import make_family, make_mem
-from ptxsw.parser.scope import Scope
-from ptxsw.patterns import pattern
+from ptxsw.ptx.patterns import pattern
 
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
 _NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"

@@ -9,8 +9,6 @@ from sys import intern
 
 from msgspec.structs import replace
 
-from ptxsw.errors import ParseError
-from ptxsw.ir import Body, Directive, Function, Module, Signature, Variable
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.body_checks import require_shapes, require_targets
 from ptxsw.parser.node_factory import make_span, make_variable
@@ -23,8 +21,10 @@ from ptxsw.parser.variables import (
     BadDeclaration,
     usual_declaration,
 )
-from ptxsw.patterns import pattern
-from ptxsw.source import Source, Span
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Body, Directive, Function, Module, Signature, Variable
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source, Span
 
 _WORD = pattern(r"\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _KIND = pattern(

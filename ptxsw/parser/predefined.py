@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsw.operand_shapes import VECTOR_SPECIALS
+from ptxsw.ptx.operand_shapes import VECTOR_SPECIALS
 
 _SCALARS = """
     laneid warpid nwarpid smid nsmid gridid is_explicit_cluster cluster_ctarank cluster_nctarank

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ptxsw.patterns import pattern
-from ptxsw.source import Span
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Span
 
 _TOKEN = pattern(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]')
 _COMMENT = pattern(r'(//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)|"[^"\n]*"')

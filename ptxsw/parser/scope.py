@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxsw.ir import Int, Operand, Special, Variable
 from ptxsw.parser.node_factory import make_reg, make_symbol, make_vector
 from ptxsw.parser.predefined import SPECIAL_REGISTERS
+from ptxsw.ptx.ir import Int, Operand, Special, Variable
 
 _DIGITS = "0123456789"
 _NONE: dict[str, tuple[int, int]] = {}  # stays empty

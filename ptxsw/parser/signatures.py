@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ptxsw.errors import ParseError
-from ptxsw.ir import Signature, Variable
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.node_factory import make_span, usual_variable
 from ptxsw.parser.scan import blank_comments
@@ -14,8 +12,10 @@ from ptxsw.parser.variables import (
     declaration,
     is_plain,
 )
-from ptxsw.patterns import pattern
-from ptxsw.source import Source, Span
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Signature, Variable
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source, Span
 
 NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
 HEADER = pattern(

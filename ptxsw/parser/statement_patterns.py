@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ptxsw.patterns import pattern
+from ptxsw.ptx.patterns import pattern
 
 _IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
 STATEMENT = pattern(

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from sys import intern
 
-from ptxsw.errors import ParseError
-from ptxsw.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.body_checks import require_declared
 from ptxsw.parser.line_reader import DECLARED, DECLARING, read_lines
@@ -51,7 +49,9 @@ from ptxsw.parser.statement_patterns import (
 )
 from ptxsw.parser.surroundings import Guards, Surroundings
 from ptxsw.parser.variables import BadDeclaration, Declaration, usual_declaration
-from ptxsw.source import Span
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
+from ptxsw.ptx.source import Span
 
 _PLAIN = 64  # names in a scope up to which they are held against the members of a family
 _SHARED = 8  # names of inner scopes in a table: each costs a search in every new text

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ptxsw.ir import Guard, Reg, Variable
 from ptxsw.parser.body_checks import Shape
 from ptxsw.parser.line_reader import Heads, Opcodes
 from ptxsw.parser.operands import BLANKS, Operands, Pool, Unreadable
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.variables import Declaration
-from ptxsw.source import Source
+from ptxsw.ptx.ir import Guard, Reg, Variable
+from ptxsw.ptx.source import Source
 
 
 class Guards(dict[str, Guard]):

@@ -6,11 +6,11 @@ import re
 
 from msgspec import Struct
 
-from ptxsw.ir import Variable
 from ptxsw.parser.node_factory import make_variable
 from ptxsw.parser.operands import int_of
-from ptxsw.patterns import pattern
-from ptxsw.source import Span
+from ptxsw.ptx.ir import Variable
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Span
 
 LINKAGES = frozenset({"visible", "extern", "weak", "common"})
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+|_)"

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw.analysis import touched_memory
 from ptxsw.analysis.address_text import AddressWriter
 from ptxsw.analysis.coalescing import is_uniform
@@ -16,14 +15,15 @@ from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Block, Warps
-from ptxsw.emulator.affine import constant
-from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Loc, Module
-from ptxsw.patterns import pattern
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Loc, Module
+from ptxsw.ptx.patterns import pattern
 from ptxsw.report import model
 from ptxsw.report.iterations import iterations
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
+from ptxsw.terms.affine import constant
+from ptxsw.terms.show import show
 
 
 def describe(

@@ -18,8 +18,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ptxsw.codegen.splice import Edit
-from ptxsw.patterns import pattern
-from ptxsw.printable import one_line, tree
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.printable import one_line, tree
+from ptxsw.ptx.source import Source
 from ptxsw.report.machine_code import MachineCode
 from ptxsw.report.model import Access, Kernel
 from ptxsw.report.prediction import Prediction
@@ -39,7 +40,6 @@ from ptxsw.report.tables import (
     wavefront_table,
 )
 from ptxsw.report.weights import moved_sectors, waste, wavefronts, weight, worst_first
-from ptxsw.source import Source
 
 _MOST_SMT2 = 1_000_000  # characters of proofs in one file
 _MOST_ROWS = 400  # rows of a table of one kernel

@@ -9,13 +9,13 @@ from ptxsw.analysis import touched_memory
 from ptxsw.analysis.shared_banks import inside_array
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
-from ptxsw.emulator.affine import Affine
-from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.loops import Iterations
-from ptxsw.emulator.node import Term, unknowns, walk
-from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.report import model
+from ptxsw.terms.affine import Affine
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, unknowns, walk
+from ptxsw.terms.substitution import substitute
 
 
 class Turning(Struct, frozen=True):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from ptxsw.printable import one_line
+from ptxsw.ptx.printable import one_line
 from ptxsw.report.tables import Table, printed
 
 Paint = Callable[[str, str, str], str]

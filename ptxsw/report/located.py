@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ptxsw.patterns import pattern
+from ptxsw.ptx.patterns import pattern
 from ptxsw.report.model import Finding
 from ptxsw.report.shown import Report
 from ptxsw.report.source_files import SourceFiles

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ptxsw.cost import sass
 from ptxsw.cost.cubin import BadCubin
-from ptxsw.errors import PtxError
+from ptxsw.ptx.errors import PtxError
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
 _OLDEST = "sm_75"  # that every current ptxas knows

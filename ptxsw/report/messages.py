@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from ptxsw.cxx_names import readable
-from ptxsw.printable import drawn, lines, one_line
+from ptxsw.ptx.cxx_names import readable
+from ptxsw.ptx.printable import drawn, lines, one_line
 from ptxsw.report.located import Located, counted
 
 Paint = Callable[[str, str, str], str]

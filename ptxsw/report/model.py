@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from ptxsw.failures import Failure
+from ptxsw.ptx.failures import Failure
 
 SCHEMA = 2
 

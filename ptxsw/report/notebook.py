@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from ptxsw.printable import one_line
+from ptxsw.ptx.printable import one_line
 from ptxsw.report.model import Access, Contents, Kernel
 from ptxsw.report.tables import Table, access_table, counts, row_table
 from ptxsw.report.weights import ordered, weight

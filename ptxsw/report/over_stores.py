@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ptxsw.change import INDEX_MAY_WRAP
-from ptxsw.emulator.node import Term
+from ptxsw.changes.change import INDEX_MAY_WRAP
 from ptxsw.emulator.trace import Trace
 from ptxsw.report.model import Access, Kernel, Rewrite
+from ptxsw.terms.node import Term
 
 REWRITES = ("read-only-loads", "scalar-replacement", "load-elimination")
 _READ_ONLY, _IN_REGISTERS, _KEPT = REWRITES

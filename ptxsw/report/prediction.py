@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from ptxsw.failures import Failure
+from ptxsw.ptx.failures import Failure
 
 SCHEMA = 2
 

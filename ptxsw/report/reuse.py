@@ -13,14 +13,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ptxsw import isa
 from ptxsw.analysis.address_text import is_pointer
 from ptxsw.analysis.coalescing import LANES
-from ptxsw.emulator.affine import Affine, Monomial, Polynomial, constant, without_constant
-from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.origin import FIXED_IN_LOOPS, Origin
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ptx import isa
 from ptxsw.report import model
+from ptxsw.terms.affine import Affine, Monomial, Polynomial, constant, without_constant
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.origin import FIXED_IN_LOOPS, Origin
 
 _MOST = 8  # named for one load
 _ITERATIONS = 8  # looked back

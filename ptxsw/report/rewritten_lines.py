@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from ptxsw.codegen.splice import Edit, apply
-from ptxsw.patterns import pattern
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source, Span
 from ptxsw.report.model import Kernel
 from ptxsw.report.shown import Report
-from ptxsw.source import Source, Span
 
 
 class RewrittenLines(Struct, frozen=True):

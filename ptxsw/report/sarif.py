@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ptxsw.printable import one_line
+from ptxsw.ptx.printable import one_line
 from ptxsw.report.located import Located
 
 SCHEMA = (

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo
 
-from ptxsw.printable import tree, well_formed
+from ptxsw.ptx.printable import tree, well_formed
 from ptxsw.report import model
 from ptxsw.report.model import SCHEMA, Kernel
 from ptxsw.report.shown import Report

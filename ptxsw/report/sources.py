@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from ptxsw.ir import Loc, Module
+from ptxsw.ptx.ir import Loc, Module
 from ptxsw.report.describe import SourcePlace, place_of
 from ptxsw.report.source_files import SourceFiles
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ptxsw.patterns import pattern
-from ptxsw.printable import one_line
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.printable import one_line
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Contents, Kernel
 from ptxsw.report.tables import (

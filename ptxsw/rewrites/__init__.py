@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw import isa
+from ptxsw.ptx import isa
 from ptxsw.rewrites.base import Deferred, Requires, Rewrite
 from ptxsw.rewrites.jointly_planned import (
     FOR_SHUFFLES,

@@ -7,12 +7,12 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.shared_banks import times
+from ptxsw.changes.permutation import Permutation
 from ptxsw.codegen.names import fresh_prefix
 from ptxsw.codegen.permuted_addresses import AddressValues, CountedCode, PermutedAddresses
 from ptxsw.flow.cfg import Cfg
-from ptxsw.permutation import Permutation
+from ptxsw.ptx import isa
 from ptxsw.rewrites.base import Kernel
 
 SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)

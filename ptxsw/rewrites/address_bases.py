@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.loop_sums import LoopAccess, LoopSums
-from ptxsw.bits import wrapped
 from ptxsw.codegen.loop_conditions import AddressPart, Extended
 from ptxsw.codegen.lower_strength_reduction import Base, Pointer
-from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
-from ptxsw.ir import Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, UncountedLoop
+from ptxsw.terms.node import Term, factors, split
 
 ACCESSES = frozenset({"ld", "st", "atom", "red"})
 

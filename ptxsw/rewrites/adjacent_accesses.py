@@ -8,15 +8,15 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.instruction_kinds import Kind, kind
-from ptxsw.bits import wrapped
 from ptxsw.codegen.lower_vectorize import moved_width
-from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.segments import ends_of_segments
-from ptxsw.ir import Float, Instruction, Int, Mem, Operand, Reg, Symbol
+from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Float, Instruction, Int, Mem, Operand, Reg, Symbol
 from ptxsw.rewrites.base import Kernel
+from ptxsw.terms.node import split
 
 SPACES = frozenset({"global", "shared", "local"})
 

@@ -18,12 +18,12 @@ from msgspec import Struct
 from ptxsw.analysis.bank_passes import BANKS, Addresses, Banks, wavefronts
 from ptxsw.analysis.joined_accesses import Joinable
 from ptxsw.analysis.shared_banks import BankTraffic, times
+from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess
 from ptxsw.cost.count import issue_slots
 from ptxsw.cost.dominance import WarpWork, dominates
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Variable
-from ptxsw.permutation import ROW, Permutation
+from ptxsw.ptx.ir import Variable
 from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
 from ptxsw.rewrites.base import Kernel
 

@@ -21,11 +21,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from typing import ClassVar, NamedTuple
 
-from ptxsw import isa
 from ptxsw.analysis.row_offsets import in_rows
 from ptxsw.analysis.shared_arrays import atom, block_shapes, places, shared_arrays
 from ptxsw.analysis.shared_banks import BankTraffic, bank_traffic
-from ptxsw.change import Change, Refusal, Worth
+from ptxsw.changes.change import Change, Refusal, Worth
+from ptxsw.changes.permutation import ROW
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import (
     has_whole_rows,
@@ -33,10 +34,9 @@ from ptxsw.codegen.lower_bank_conflicts import (
 )
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
-from ptxsw.isa import Effect
-from ptxsw.permutation import ROW
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
+from ptxsw.ptx.isa import Effect
 from ptxsw.rewrites.added_instructions import SIMPLE
 from ptxsw.rewrites.bank_choice import (
     NONE_HELPS,

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from ptxsw.change import Change, Refusal
+    from ptxsw.changes.change import Change, Refusal
+    from ptxsw.changes.options import Options
+    from ptxsw.changes.permutation import Permutation
     from ptxsw.codegen.splice import Edit
     from ptxsw.cost.select import Choice
     from ptxsw.emulator.budget import Budget
-    from ptxsw.emulator.solver import Solver
     from ptxsw.emulator.trace import Trace
-    from ptxsw.ir import Function, Module
-    from ptxsw.options import Options
-    from ptxsw.permutation import Permutation
+    from ptxsw.ptx.ir import Function, Module
+    from ptxsw.terms.solver import Solver
 
 Outcome: TypeAlias = "Change | Refusal | Choice"
 

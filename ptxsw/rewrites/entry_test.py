@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ptxsw.analysis.disjoint import Facts, proved
 from ptxsw.analysis.grid import BLOCKS, FARTHEST, Grid
-from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.analysis.ranges import Range
 from ptxsw.codegen.entry_test import EntryTest, Shared, Sum, obstacle_to_copy
-from ptxsw.emulator.node import Term, ones, unknowns
-from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.rewrites.base import Kernel
+from ptxsw.terms.node import Term, ones, unknowns
+from ptxsw.terms.polynomial import Number, Polynomial
+from ptxsw.terms.solver import Proved
 
 LIMITS = (30, 24, 19, 15)
 """Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxsw import isa
-from ptxsw.ir import Instruction, type_width
-from ptxsw.isa import Effect
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, type_width
+from ptxsw.ptx.isa import Effect
 
 SPACES = frozenset({"global", "shared"})
 _PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES

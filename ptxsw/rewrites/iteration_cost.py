@@ -11,12 +11,12 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import live_among, writers
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Instruction, Mem, Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Mem, Reg
 
 _PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
-from ptxsw.change import Change, Refusal
+from ptxsw.changes.change import Change, Refusal
+from ptxsw.changes.plan import Plan, Proof
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
 from ptxsw.codegen.lower_shuffle import lower as _lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.version_region import as_written
-from ptxsw.plan import Plan, Proof
 from ptxsw.rewrites.base import Attempt, Kernel, Outcome
 from ptxsw.rewrites.jointly_planned import (
     LOAD_ELIMINATION,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ptxsw.rewrites.base import Requires
 
 if TYPE_CHECKING:
-    from ptxsw.change import Line
+    from ptxsw.changes.change import Line
     from ptxsw.rewrites.base import Kernel
 
 LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", "shuffle"

@@ -13,30 +13,30 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import Unbounded
 from ptxsw.analysis.ranges import Range, touched_ranges
-from ptxsw.bits import wrapped
-from ptxsw.change import Change, Refusal
+from ptxsw.changes.change import Change, Refusal
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.entry_test import EntryTest, stands_twice
 from ptxsw.codegen.lower_load_elimination import KeptValue
 from ptxsw.emulator.budget import PLANNING
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.solver import Proved
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Reg, type_width
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Reg, type_width
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
 from ptxsw.rewrites.hazards import SPACES, hazard, is_plain
 from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.memory_between import within
 from ptxsw.shuffle.paths import Paths
+from ptxsw.terms.node import Term
+from ptxsw.terms.solver import Proved
+from ptxsw.terms.terms import Terms
 
 NAME = "load-elimination"
 _MOST_STORES = 64

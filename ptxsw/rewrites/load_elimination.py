@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ptxsw.change import Change, Refusal
+from ptxsw.changes.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue, lower, lower_joins
 from ptxsw.codegen.splice import Edit

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from ptxsw.analysis.comparisons import comparisons
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.bits import wrapped
 from ptxsw.codegen.loop_conditions import (
     AddressPart,
     AddressSum,
@@ -28,9 +27,10 @@ from ptxsw.codegen.loop_conditions import (
     Multiple,
     NotNegative,
 )
-from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, factors, split
 
 LIMIT = 1 << 30
 """An index is at most this in any iteration, and what is added to it less than a half of it: so all

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.address_fingerprint import Fingerprints
 from ptxsw.analysis.boundless import Shapes
 from ptxsw.analysis.grid import Grid
-from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import Access
+from ptxsw.ptx import isa
 from ptxsw.rewrites.hazards import SPACES, is_plain
 from ptxsw.rewrites.loop_ranges import LoopRanges
+from ptxsw.terms.node import Term, split
 
 
 class Meeting(Struct, frozen=True):

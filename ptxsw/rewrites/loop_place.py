@@ -6,7 +6,7 @@ from ptxsw.analysis.instruction_kinds import Kind, asked_anywhere, kind, meets
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Close, Directive, Open, Variable
+from ptxsw.ptx.ir import Close, Directive, Open, Variable
 from ptxsw.rewrites.base import Kernel
 
 

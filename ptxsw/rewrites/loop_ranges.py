@@ -20,12 +20,12 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.bits import wrapped
 from ptxsw.codegen.loop_conditions import AddressSum, Apart, Compared, Condition
-from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.flow_graph import Loop
+from ptxsw.ptx.bits import wrapped
 from ptxsw.rewrites.loop_counter import LIMIT, Counting, LoopCounter, UncountedLoop
+from ptxsw.terms.node import Term, split
 
 _MOST_TESTS = 8
 _LARGEST = 1 << 20

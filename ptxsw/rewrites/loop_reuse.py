@@ -9,18 +9,18 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw.analysis.grid import Grid
-from ptxsw.assumptions import FINITE_LOOPS, NO_RACE
-from ptxsw.change import INDEX_MAY_WRAP, Refusal
+from ptxsw.changes.assumptions import FINITE_LOOPS, NO_RACE
+from ptxsw.changes.change import INDEX_MAY_WRAP, Refusal
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.loop_conditions import TestedLoop
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repeated, obstacle
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Reg, type_width
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg, type_width
 from ptxsw.rewrites.hazards import hazard
 from ptxsw.rewrites.loop_counter import UncountedLoop
 from ptxsw.rewrites.loop_meetings import Blockers

@@ -9,25 +9,25 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import FARTHEST, Unbounded
-from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, touched_ranges
-from ptxsw.change import INDEX_MAY_WRAP
+from ptxsw.changes.change import INDEX_MAY_WRAP
 from ptxsw.codegen.rematerialize import computes
-from ptxsw.emulator.node import Term, walk
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs, uses, writers
-from ptxsw.ir import Reg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.hazards import SPACES, is_plain
 from ptxsw.rewrites.loop_meetings import Meetings, meetings, shape
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.supposed import Supposed
+from ptxsw.terms.node import Term, walk
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.solver import Proved
 
 _LONGEST = 24  # instructions that make an address
 

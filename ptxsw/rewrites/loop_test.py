@@ -13,16 +13,16 @@ negative, has `%n` above 2, so `%n - 2` does not wrap.
 from __future__ import annotations
 
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.bits import wrapped
 from ptxsw.codegen.loop_conditions import AddressSum
 from ptxsw.codegen.lower_strength_reduction import ShiftedTest
-from ptxsw.emulator.node import Term
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Instruction, Int, Operand, Reg
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import MORE
+from ptxsw.terms.node import Term
 
 _EQUAL = frozenset({"eq", "ne"})
 _BELOW = {1: frozenset({"lt", "lo", "ge", "hs"}), 2: frozenset({"gt", "hi", "le", "ls"})}

@@ -17,19 +17,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ptxsw import isa
-from ptxsw.assumptions import PARAMETERS_ARE_GLOBAL
-from ptxsw.change import Change, Refusal, Worth
+from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
+from ptxsw.changes.change import Change, Refusal, Worth
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_memory_spaces import KnownSpace, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Mem, Reg
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Mem, Reg
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.terms.node import Term, split
 
 _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 # Windows of the generic address space: inside them an address is the window's base plus an offset,

@@ -24,17 +24,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ptxsw.change import Change, Refusal, Worth
+from ptxsw.changes.change import Change, Refusal, Worth
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_narrowing import NarrowOperation, RemainderOfQuotient, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import Term, ones
-from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import OperandValues
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Instruction, Int, Reg
-from ptxsw.plan import Proof
+from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.terms.node import Term, ones
+from ptxsw.terms.solver import Proved
 
 _DIVISIONS = frozenset({"div.u64", "div.s64", "rem.u64", "rem.s64"})
 OPERATIONS = _DIVISIONS | {"mul.lo.u64", "mul.lo.s64"}

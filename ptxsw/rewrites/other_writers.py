@@ -6,10 +6,10 @@ that writes, or waits for what others write, forbids every assumption about unwr
 
 from __future__ import annotations
 
-from ptxsw import isa
-from ptxsw.assumptions import NO_OUTSIDE_WRITER
-from ptxsw.ir import type_width
-from ptxsw.isa import Effect
+from ptxsw.changes.assumptions import NO_OUTSIDE_WRITER
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import type_width
+from ptxsw.ptx.isa import Effect
 from ptxsw.rewrites.base import Kernel
 
 _ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.origin import Origin
-from ptxsw.ir import Variable, type_width
-from ptxsw.patterns import pattern
+from ptxsw.ptx.ir import Variable, type_width
+from ptxsw.ptx.patterns import pattern
 from ptxsw.rewrites.base import Kernel
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.origin import Origin
 
 STATIC = 48 * 1024
 """Bytes of shared arrays that a kernel may declare."""

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxsw import isa
-from ptxsw.change import Change, Refusal
+from ptxsw.changes.change import Change, Refusal
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, join_claims
 from ptxsw.emulator.budget import PLANNING
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Reg
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.kept_values import NAME, Pairs, Stores
 

@@ -12,12 +12,12 @@ from collections.abc import Generator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ptxsw.change import Change, Refusal
+from ptxsw.changes.change import Change, Refusal
+from ptxsw.changes.plan import Halo, ServedLoad
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
 from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME
-from ptxsw.plan import Halo, ServedLoad
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Attempt
 from ptxsw.rewrites.jointly_planned import SHUFFLE, UNIFORM_LOOPS

@@ -14,6 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.divergence import CALLED, divergent_regions
+from ptxsw.changes.options import FORMS, SCHEMES, Options
+from ptxsw.changes.plan import Plan, ServedLoad
 from ptxsw.codegen.emit import emit
 from ptxsw.cost.count import Added, Counter
 from ptxsw.cost.ranking import Figures, Scale, of_arch
@@ -31,9 +33,8 @@ from ptxsw.cost.select import (
 )
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Special
-from ptxsw.options import FORMS, SCHEMES, Options
-from ptxsw.plan import Plan, ServedLoad
+from ptxsw.ptx.ir import Special
+from ptxsw.ptx.target import plain_name
 from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.shuffle.candidate_plan import (
     CandidatePlan,
@@ -47,7 +48,6 @@ from ptxsw.shuffle.combine import Component, combine, groups, in_uniform_loops, 
 from ptxsw.shuffle.conflicts import conflicts_with_uniform_loops
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import LoopChoices, RefusedLoop, uniform_loops
-from ptxsw.target import plain_name
 
 UNIFORM = "uniform"
 _UNDECIDED = "not decided yet"

@@ -23,19 +23,19 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.bits import wrapped
-from ptxsw.claim import Claim
+from ptxsw.changes.claim import Claim
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_pointer_test import PointerTest
 from ptxsw.emulator.loops import LoopFacts
-from ptxsw.emulator.node import split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Instruction, Int, Reg
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import signed_number
 from ptxsw.rewrites.loop_test import deciding_comparison, last_writer
+from ptxsw.terms.node import split
 
 _EQUAL = frozenset({"eq", "ne"})
 _WIDE = (("s64",), ("u64",), ("b64",))

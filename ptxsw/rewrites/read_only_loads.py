@@ -22,26 +22,26 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.boundless import Shapes
 from ptxsw.analysis.disjoint import Facts, apart
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.ranges import MAY_WRAP, Range, touched_ranges
 from ptxsw.analysis.reloads import may_repeat
-from ptxsw.assumptions import NO_ALIAS, NO_OUTSIDE_WRITER
-from ptxsw.change import Change, Refusal, Worth
+from ptxsw.changes.assumptions import NO_ALIAS, NO_OUTSIDE_WRITER
+from ptxsw.changes.change import Change, Refusal, Worth
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_read_only_loads import ReadOnlyLoad, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Access, AccessView
-from ptxsw.ir import Instruction, type_width
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, type_width
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions
 from ptxsw.rewrites.other_writers import obstacle
+from ptxsw.terms.node import Term
 
 _NOTHING_AGAIN = "nothing is loaded a second time, so ptxas could save nothing; force rewrites it"
 _MOST_COMPARED = 1 << 14  # pairs of a load and a store

@@ -13,10 +13,10 @@ from ptxsw.cost.nvdisasm import NoNvdisasm
 from ptxsw.cost.occupancy import resident_share
 from ptxsw.cost.stalls import LOOP_FACTOR, pace
 from ptxsw.flow.cfg import build
-from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Module
+from ptxsw.ptx.target import assembled_for, plain_name
 from ptxsw.rewrites.base import Kernel
-from ptxsw.target import assembled_for, plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, assemble
 
 

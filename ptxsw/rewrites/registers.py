@@ -25,13 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ptxsw import isa
-from ptxsw.change import Change, Refusal
+from ptxsw.changes.change import Change, Refusal
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.lower_registers import RegisterLimit, RegisterTrial, RegisterTrials, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.cost.occupancy import OccupancyStep, limits, occupancy, register_steps
-from ptxsw.ir import Special
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Special
 from ptxsw.rewrites.base import Kernel, Outcome
 
 _VERSION = (8, 7)

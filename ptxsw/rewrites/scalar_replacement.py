@@ -32,7 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import candidates
-from ptxsw.change import Change, Refusal
+from ptxsw.changes.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.carried_claims import claims
 from ptxsw.codegen.entry_test import EntryTest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxsw.analysis.instruction_kinds import meets
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Instruction
+from ptxsw.ptx.ir import Instruction
 from ptxsw.rewrites.base import Kernel
 
 

@@ -44,11 +44,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
-from ptxsw import isa
 from ptxsw.analysis.loop_indices import may_have_index
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.change import Change, Refusal, Worth
-from ptxsw.claim import Claim
+from ptxsw.changes.change import Change, Refusal, Worth
+from ptxsw.changes.claim import Claim
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.loop_conditions import Condition, declared, test_claim, written_parts
 from ptxsw.codegen.loop_copy import LoopPlace
@@ -57,8 +57,8 @@ from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Instruction
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
 from ptxsw.rewrites.address_bases import ACCESSES, NO_BASES, Addresses, LoopBases
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.iteration_cost import IterationCost

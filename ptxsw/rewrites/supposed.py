@@ -10,12 +10,12 @@ from collections.abc import Iterable
 
 from ptxsw.analysis.disjoint import facts
 from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range
 from ptxsw.codegen.entry_test import EntryTest
-from ptxsw.emulator.node import Term
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_test import entry_test, grid_below
+from ptxsw.terms.node import Term
+from ptxsw.terms.polynomial import Polynomial
 
 
 class Supposed:

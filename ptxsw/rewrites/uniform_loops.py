@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ptxsw.change import Change
+from ptxsw.changes.change import Change
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Kernel, Outcome

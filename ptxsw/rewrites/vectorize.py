@@ -32,23 +32,22 @@ from functools import cache, cached_property
 from operator import itemgetter
 from typing import ClassVar
 
-from ptxsw import isa
 from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
 from ptxsw.analysis.instruction_kinds import asked_anywhere
 from ptxsw.analysis.loop_weight import times_in_loops
-from ptxsw.assumptions import NO_FAULT_IN_STRUCT
-from ptxsw.bits import wrapped
-from ptxsw.change import Change, Refusal, Worth
+from ptxsw.changes.assumptions import NO_FAULT_IN_STRUCT
+from ptxsw.changes.change import Change, Refusal, Worth
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
-from ptxsw.ir import Reg
-from ptxsw.isa import Effect
-from ptxsw.plan import Proof
+from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Reg
+from ptxsw.ptx.isa import Effect
 from ptxsw.rewrites.adjacent_accesses import (
     AdjacentAccess,
     adjacent_accesses,
@@ -60,6 +59,7 @@ from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.own_variables import alignable
 from ptxsw.rewrites.straight_stretches import straight_stretches
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
+from ptxsw.terms.node import split
 
 _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
 _LINE = 128  # bytes

@@ -17,8 +17,8 @@ from msgspec import Struct
 from ptxsw.cost.decide import COUNTS, Decision, decide, figures
 from ptxsw.cost.dominance import FALLS
 from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Module
-from ptxsw.target import assembled_for
+from ptxsw.ptx.ir import Module
+from ptxsw.ptx.target import assembled_for
 
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question

@@ -1,7 +1,7 @@
 """The operations a meaning of an opcode may use.
 
 Values are bit vectors of a known width. Two algebras run the same semantics: `Terms`
-(symbolic, `ptxsw.emulator.terms`) and `Lanes` (numpy, `ptxsw.simt.lanes`). A predicate is a
+(symbolic, `ptxsw.terms.terms`) and `Lanes` (numpy, `ptxsw.simt.lanes`). A predicate is a
 value of width 1.
 """
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from ptxsw.ir import type_width
+from ptxsw.ptx.ir import type_width
 from ptxsw.semantics.algebra import Algebra
 
 V = TypeVar("V")

@@ -16,12 +16,12 @@ from functools import reduce
 from msgspec import Struct
 
 from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
-from ptxsw.analysis.overflow import Obligation
-from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.solver import Proved, Solver
+from ptxsw.changes.claim import Obligation
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.solver import Proved, Solver
 
 Conditions = tuple[Term, ...]
 

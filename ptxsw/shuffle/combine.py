@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import Candidate
+from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
 from ptxsw.emulator.trace import Trace
-from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
 from ptxsw.shuffle.candidate_plan import CandidatePlan, RefusedLoad
 
 

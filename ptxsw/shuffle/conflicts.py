@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxsw.plan import ServedLoad, UniformLoop
+from ptxsw.changes.plan import ServedLoad, UniformLoop
 
 
 def conflicts_with_uniform_loops(

@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ptxsw.analysis.lane_reuse import Candidate, Places
-from ptxsw.analysis.overflow import Obligation
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.claim import Obligation
+from ptxsw.changes.plan import Bypass, Proof, ServedLoad, UniformLoop
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.segments import segments
-from ptxsw.plan import Bypass, Proof, ServedLoad, UniformLoop
 from ptxsw.shuffle.bypass import NOT_TOLD, Bypasses, Fork
 from ptxsw.shuffle.memory_between import MemoryBetween
 from ptxsw.shuffle.paths import Paths
 from ptxsw.shuffle.plain_loads import PlainLoads
 from ptxsw.shuffle.refused import Refused
 from ptxsw.shuffle.same_bytes import SameBytes, whole_rows
+from ptxsw.terms.solver import Solver
 
 
 class Legality:

@@ -10,11 +10,11 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from ptxsw import isa
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.dataflow import Facts, liveness
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Instruction, Mem, Reg, Symbol
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol
 
 ACCESSES = frozenset({
     "ld", "ldu", "st", "tex", "tld4", "suld", "sust", "prefetch", "prefetchu",

@@ -12,18 +12,18 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from ptxsw import isa
 from ptxsw.analysis.address_equality import prove_disjoint
-from ptxsw.analysis.overflow import Obligation
 from ptxsw.analysis.pointers import pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores
-from ptxsw.assumptions import NO_RACE
-from ptxsw.emulator.solver import Solver
+from ptxsw.changes.assumptions import NO_RACE
+from ptxsw.changes.claim import Obligation
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Instruction
-from ptxsw.isa import Effect
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
+from ptxsw.ptx.isa import Effect
 from ptxsw.shuffle.plain_loads import surely_global
 from ptxsw.shuffle.refused import Refused
+from ptxsw.terms.solver import Solver
 
 # Effects that order memory between threads or may write anything.
 _ORDERS = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC | Effect.CALL

@@ -8,12 +8,12 @@ from functools import cached_property
 
 from ptxsw.analysis.inside_row import HeldValue
 from ptxsw.analysis.overflow import NoOverflow
-from ptxsw.bits import wrapped
-from ptxsw.emulator.digits import digits_in
-from ptxsw.emulator.node import Term, split
+from ptxsw.changes.plan import WrapGuard
 from ptxsw.emulator.trace import RegisterValue, Trace, Widening
 from ptxsw.flow.cfg import ends_block
-from ptxsw.plan import WrapGuard
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.digits import digits_in
+from ptxsw.terms.node import Term, split
 
 
 class OverflowGuards:

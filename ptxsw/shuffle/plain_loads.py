@@ -6,12 +6,12 @@ no predicate guards it, and the byte that it names is the same one for every thr
 
 from __future__ import annotations
 
-from ptxsw import isa
 from ptxsw.analysis.lane_reuse import Candidate, is_plain
 from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Reg, Vec
-from ptxsw.isa import Effect
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Reg, Vec
+from ptxsw.ptx.isa import Effect
 from ptxsw.shuffle.refused import Refused
 
 NOT_GLOBAL = "the generic address is not known to be in global memory"

@@ -23,16 +23,17 @@ from ptxsw.analysis.address_equality import (
 from ptxsw.analysis.inside_row import InsideRow, inside_row
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.analysis.lane_views import Mentioned, ShiftedLane, needs_rows
-from ptxsw.analysis.overflow import ComparedSides, NoOverflow, Obligation, discharge
+from ptxsw.analysis.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.analysis.pointers import pointer_bases
-from ptxsw.assumptions import NO_WRAP
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.solver import Solver
+from ptxsw.changes.assumptions import NO_WRAP
+from ptxsw.changes.claim import Obligation
+from ptxsw.changes.plan import LaneStep, WrapGuard
 from ptxsw.emulator.trace import Access, AccessView, Trace
-from ptxsw.plan import LaneStep, WrapGuard
 from ptxsw.shuffle.overflow_guards import OverflowGuards
 from ptxsw.shuffle.plain_loads import NOT_GLOBAL, surely_global
 from ptxsw.shuffle.refused import Refused
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.solver import Solver
 
 _UNPROVED_ASKED = 4
 """So often Z3 may fail to tell that addresses are equal before it is asked no more."""

@@ -18,17 +18,17 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ptxsw import isa
 from ptxsw.analysis.trip_count import iterations
-from ptxsw.emulator.node import Variance
+from ptxsw.changes.plan import UniformLoop
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.convergence import Convergence, computes
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import executes_every_iteration, memory_dependence
-from ptxsw.isa import Effect
-from ptxsw.plan import UniformLoop
+from ptxsw.ptx import isa
+from ptxsw.ptx.isa import Effect
 from ptxsw.shuffle.loop_nest import ACCESSES, LoopNest, LoopShape, NestCode, RefusedNest
 from ptxsw.shuffle.uniform_plan import nest_plans
+from ptxsw.terms.node import Variance
 
 MOST_LOOPS = 64
 """Loops of a kernel that are looked at."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ptxsw.changes.plan import UniformLoop
 from ptxsw.flow.dataflow import closure, in_order
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import executes_every_iteration
-from ptxsw.ir import Reg
-from ptxsw.plan import UniformLoop
+from ptxsw.ptx.ir import Reg
 from ptxsw.shuffle.loop_nest import LoopNest, LoopShape, NestCode, RefusedNest
 
 _CLEARABLE = (1, 16, 32, 64)  # widths in bits of registers that `mov` can set to zero

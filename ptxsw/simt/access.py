@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, flatten, type_width
+from ptxsw.ptx.ir import Instruction, Mem, Operand, Reg, Symbol, flatten, type_width
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsw.ir import Instruction, Int
+from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.simt.access import AccessModifiers, addresses_of, load_values, locate, read_defined
 from ptxsw.simt.code import Code
 from ptxsw.simt.machine import Machine

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsw.ir import Instruction
+from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.access import AccessModifiers, access_of, addresses_of, locate, read_defined
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.ir import Instruction, Int
+from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.simt.code import Code
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.state import Array, Fragment, Index

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptxsw.flow.dataflow import CARRY
-from ptxsw.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable, flatten
+from ptxsw.ptx.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable, flatten
 from ptxsw.simt.code import Code, header_variables, size_of
 from ptxsw.simt.library import LIBRARY
 from ptxsw.simt.machine import Machine

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.ir import Instruction
+from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.memory import GARBAGE, AccessedBytes, MemoryRegion
 from ptxsw.simt.program import Program

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ptxsw.errors import Unsupported
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import CARRY
-from ptxsw.ir import Function, Instruction, Reg, Symbol, Variable, components, type_width
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import Function, Instruction, Reg, Symbol, Variable, components, type_width
+from ptxsw.ptx.source import Source
 from ptxsw.simt.lanes import dtype_of
 from ptxsw.simt.memory import LOCAL
-from ptxsw.source import Source
 
 
 def size_of(variable: Variable) -> int:

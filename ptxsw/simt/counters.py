@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec import Struct, field
 
-from ptxsw.ir import Instruction
+from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.code import Code
 from ptxsw.simt.state import Array, Index
 

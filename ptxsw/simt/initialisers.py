@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from ptxsw.ir import Variable, type_width
 from ptxsw.parser.scan import blank_comments
-from ptxsw.patterns import pattern
+from ptxsw.ptx.ir import Variable, type_width
+from ptxsw.ptx.patterns import pattern
 
 _TOKEN = pattern(r"\s*(?:([{},()+])|(-?[0-9][0-9A-Za-z.]*(?:[eE][+-]?[0-9]+)?)|([^\s{},()+]+))")
 

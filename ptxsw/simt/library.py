@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptxsw.ir import Operand, Symbol
-from ptxsw.patterns import pattern
+from ptxsw.ptx.ir import Operand, Symbol
+from ptxsw.ptx.patterns import pattern
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL
 from ptxsw.simt.state import Fragment, Trap

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ptxsw.errors import Unsupported
+from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt.chunk import Geometry
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.floats import NoFunction

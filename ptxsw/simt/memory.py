@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ptxsw.errors import InvalidRequest
+from ptxsw.ptx.errors import InvalidRequest
 
 Array = NDArray[Any]
 Index = NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.ir import Instruction, Mem, Reg, Symbol, flatten, leaves
+from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, leaves
 from ptxsw.simt.chunk import Chunk
 from ptxsw.simt.code import Code
 from ptxsw.simt.memory import FIRST, SHARED, WINDOW

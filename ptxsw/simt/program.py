@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ptxsw.errors import Unsupported
-from ptxsw.ir import (
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import (
     Directive,
     Function,
     Module,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ptxsw.ir import Instruction
+    from ptxsw.ptx.ir import Instruction
     from ptxsw.simt.chunk import Chunk
     from ptxsw.simt.memory import AccessedBytes
     from ptxsw.simt.state import Fragment

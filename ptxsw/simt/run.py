@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.errors import Unsupported
-from ptxsw.ir import Function, Module
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.source import Span
 from ptxsw.simt import (  # noqa: F401  (their handlers)
     access,
     async_copies,
@@ -28,7 +29,6 @@ from ptxsw.simt.recorder import Recorder
 from ptxsw.simt.schedule import Converging, Fuzzing, Schedule
 from ptxsw.simt.state import Array
 from ptxsw.simt.translate import translate_all
-from ptxsw.source import Span
 
 RESIDENT = 1 << 16
 """Threads that run at once: as many blocks as fit, at least one."""

@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from ptxsw.errors import PtxError
-from ptxsw.ir import Operand
+from ptxsw.ptx.errors import PtxError
+from ptxsw.ptx.ir import Operand
 from ptxsw.simt.code import Code
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import CARRY
-from ptxsw.ir import (
+from ptxsw.ptx.ir import (
     Float,
     Function,
     Instruction,

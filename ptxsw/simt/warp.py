@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.ir import Instruction
+from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.code import Code
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.rendezvous import lane_bits

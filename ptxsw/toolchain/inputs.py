@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ptxsw.encoding import decoded
-from ptxsw.patterns import pattern
+from ptxsw.ptx.encoding import decoded
+from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import programs
 
 SOURCES = frozenset({".cu", ".cuh"})

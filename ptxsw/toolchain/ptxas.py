@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ptxsw.encoding import encoded
-from ptxsw.patterns import pattern
+from ptxsw.ptx.encoding import encoded
+from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import find
 from ptxsw.toolchain.program_files import program_file
 

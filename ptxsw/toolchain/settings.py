@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

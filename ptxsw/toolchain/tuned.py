@@ -17,9 +17,9 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from ptxsw.errors import naming
-from ptxsw.json_text import parsed
-from ptxsw.patterns import pattern
+from ptxsw.ptx.errors import naming
+from ptxsw.ptx.json_text import parsed
+from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain.settings import tuned_file
 
 KEEP = "keep"

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ptxsw.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
-from ptxsw.claim import Claim
+from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+from ptxsw.changes.claim import Claim
+from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
-from ptxsw.emulator.garbage import no_collection
-from ptxsw.ir import Function, Instruction, Module
-from ptxsw.permutation import Permutation
+from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.terms.garbage import no_collection
 from ptxsw.validate.claims import read_claim
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved

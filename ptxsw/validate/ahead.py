@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import passes
-from ptxsw.emulator.node import Term
+from ptxsw.terms.node import Term
 from ptxsw.validate.chain import byte_distance
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.path import Path

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
-from ptxsw.bits import wrapped
 from ptxsw.emulator.memory import Aliasing
-from ptxsw.emulator.node import OPAQUE, Term, ones, split, walk
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import OPAQUE, Term, ones, split, walk
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Base, Bytes, based, bytes_behind, in_space
 from ptxsw.validate.history import ADDRESS, NARROW
 

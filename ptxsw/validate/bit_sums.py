@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxsw.emulator.node import Term, ones, split
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, ones, split
+from ptxsw.terms.terms import Terms
 
 Bit = tuple[Term, int, int]
 """A bit of a term, counted from the lowest, and the place where it stands."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.edit_map import Pair
 
 _MAX_ARRIVALS = 6

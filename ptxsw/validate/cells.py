@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from ptxsw.emulator.node import Term
+from ptxsw.terms.node import Term
 
 
 class Cell(NamedTuple):

@@ -14,9 +14,9 @@ from weakref import ref
 
 from msgspec import Struct
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.history import ADDRESS, NARROW, Layer, Written, add, joined, written_out
 
 Base = tuple[str, int, tuple[tuple[Term, int], ...]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxsw.emulator.node import OPAQUE, Term, split, walk
-from ptxsw.emulator.substitution import rebuild
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import OPAQUE, Term, split, walk
+from ptxsw.terms.substitution import rebuild
+from ptxsw.terms.terms import Terms
 
 
 def choosing_conditions(term: Term) -> frozenset[Term]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from ptxsw.assumptions import FINITE_LOOPS
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.terms import Terms
+from ptxsw.changes.assumptions import FINITE_LOOPS
 from ptxsw.flow.cfg import build
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import CLAIMED, Store
 from ptxsw.validate.claims import ReadClaim, at_label
 from ptxsw.validate.compare import NOTHING, StoreDifference

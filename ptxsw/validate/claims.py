@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
-from ptxsw.claim import Claim
-from ptxsw.errors import ParseError
-from ptxsw.ir import Function, Instruction, Module, Reg, Variable
+from ptxsw.changes.claim import Claim
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Function, Instruction, Module, Reg, Variable
 
 
 class ReadClaim(Struct, frozen=True):

@@ -7,10 +7,10 @@ from itertools import islice
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term, walk
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, walk
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store, byte_distance
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.memory import Memory

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, bottom_up, ones, split
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, bottom_up, ones, split
+from ptxsw.terms.terms import Terms
 
 _MAX_DEPTH = 64
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term
+from ptxsw.terms.terms import Terms
 
 
 def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:

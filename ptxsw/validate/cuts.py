@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct, field
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import uses
 from ptxsw.flow.pointer_spaces import Points
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Store
 from ptxsw.validate.conditions import assumed
 from ptxsw.validate.equation_values import EquationValues

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Variable, type_width
+from ptxsw.ptx.ir import Variable, type_width
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
 from ptxsw.validate.loaded_values import CONSTANT

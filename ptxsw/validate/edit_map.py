@@ -19,7 +19,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from ptxsw.flow.cfg import ends_block
-from ptxsw.ir import Body, Instruction, Label, Symbol
+from ptxsw.ptx.ir import Body, Instruction, Label, Symbol
 
 Pair = tuple[int, int]
 """A place in each text, as positions in `Body.instructions`."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ptxsw.analysis.instruction_kinds import clobbers
-from ptxsw.bits import wrapped
-from ptxsw.emulator.digits import is_digit
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance, unknowns, walk
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.digits import is_digit
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance, unknowns, walk
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.path import Path
 from ptxsw.validate.touches import Touch

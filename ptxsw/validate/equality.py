@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ptxsw.analysis.address_equality import NoOverflowView, Same, assume_no_overflow
-from ptxsw.emulator.node import Term, bottom_up
+from ptxsw.terms.node import Term, bottom_up
 from ptxsw.validate.choices import condition_within, lifted_extension, lifted_sum
 from ptxsw.validate.conditions import assumed
 from ptxsw.validate.loaded_values import is_constant_load, is_load

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import Kind, kinds
-from ptxsw.emulator.node import Term
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.text import Text

@@ -16,7 +16,7 @@ from operator import and_
 from ptxsw.analysis.instruction_kinds import Kind, is_equation, kinds
 from ptxsw.flow.cfg import Cfg, ends_block
 from ptxsw.flow.dataflow import ForwardAnalysis
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
 
 
 class Equations:

@@ -11,13 +11,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import CARRY
-from ptxsw.ir import (
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import (
     Args,
     Float,
     Function,
@@ -38,6 +34,10 @@ from ptxsw.ir import (
     type_width,
 )
 from ptxsw.semantics import Meaning, meaning
+from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.outcome import GiveUp
 
 Get = Callable[[Reg], Term]

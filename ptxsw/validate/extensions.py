@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 _MAX_ITEMS = 12
 _MAX_SIZE = 200

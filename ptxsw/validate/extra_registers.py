@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.carried import Carried, unknown_at
 from ptxsw.validate.claim_checker import ClaimChecker
 from ptxsw.validate.cuts import Cut, Registers

@@ -20,7 +20,7 @@ from ptxsw.flow.convergence import Convergence, waits
 from ptxsw.flow.dataflow import defs, forward
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import memory_dependence
-from ptxsw.ir import Instruction, Int, Reg
+from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.uniform_definitions import ENDS, UniformDefinitions
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, arguments, bottom_up, split
-from ptxsw.emulator.origin import OF_LOOPS
-from ptxsw.emulator.substitution import rebuild
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term, arguments, bottom_up, split
+from ptxsw.terms.origin import OF_LOOPS
+from ptxsw.terms.substitution import rebuild
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory

@@ -10,8 +10,8 @@ control comes to the place with something else. A store counts as a load of its 
 from __future__ import annotations
 
 from ptxsw.analysis.instruction_kinds import Kind, kinds
-from ptxsw.emulator.node import Term
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.terms.node import Term
 from ptxsw.validate.claim_checker import ClaimChecker
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.terms import Terms
 
 NARROW = frozenset({"shared", "local"})
 """Spaces whose addresses have 32 bits: of a wider register the low ones count (manual 6.4.1)."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import Kind, kind, meets
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Instruction
+from ptxsw.ptx.ir import Instruction
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.images import Images
 from ptxsw.validate.proof_context import ProofContext

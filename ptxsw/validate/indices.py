@@ -16,12 +16,12 @@ from msgspec import Struct
 from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import FARTHEST, Unbounded
-from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, place_range, touched_ranges
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, walk
-from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.trace import Access
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, walk
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.substitution import substitute
 from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.history import ADDRESS, NARROW

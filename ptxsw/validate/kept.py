@@ -12,7 +12,7 @@ or not: so it tells what the second's holds, if control always comes with the sa
 
 from __future__ import annotations
 
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
 from ptxsw.validate.edit_map import Pair
 
 _MOST_CHANGES = 4  # so often what is told of a register at a pair changes, until nothing is told

@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import combinations
 
-from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.run import emulate_blocks
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.emulator.state import State
-from ptxsw.emulator.substitution import rebuild, substitute
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.terms.node import Term, Variance, split, walk
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.substitution import rebuild, substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.carried import chosen_by_condition
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.declared import Declared

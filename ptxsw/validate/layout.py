@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ptxsw import isa
-from ptxsw.emulator.evaluate import value_of
-from ptxsw.emulator.node import OPAQUE, Term, ones, walk_until
-from ptxsw.ir import (
+from ptxsw.changes.permutation import ROW, Permutation
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import (
     Function,
     Instruction,
     Module,
@@ -23,8 +22,9 @@ from ptxsw.ir import (
     Variable,
     leaves,
 )
-from ptxsw.isa import Effect
-from ptxsw.permutation import ROW, Permutation
+from ptxsw.ptx.isa import Effect
+from ptxsw.terms.evaluate import value_of
+from ptxsw.terms.node import OPAQUE, Term, ones, walk_until
 from ptxsw.validate.bit_sums import BitSums
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple

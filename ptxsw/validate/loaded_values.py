@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 
 CONSTANT = -1

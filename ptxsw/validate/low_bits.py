@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
-from ptxsw.emulator.node import Term, Variance, ones, split
 from ptxsw.flow.dataflow import defs, slice_registers
-from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
-from ptxsw.isa import access_type, space
+from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, type_width
+from ptxsw.ptx.isa import access_type, space
+from ptxsw.terms.node import Term, Variance, ones, split
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ptxsw.emulator.node import Term, split, walk
+from ptxsw.terms.node import Term, split, walk
 
 _MAX_MATCHED = 8  # terms of a sum
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxsw import isa
-from ptxsw.ir import Instruction
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.versions import Versions
 

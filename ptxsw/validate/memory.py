@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, Variance, split
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Variable, type_width
+from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Variable, type_width
+from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.validate.cells import Cell, Cells
 from ptxsw.validate.chain import Base, Bytes, Link, Store, based, bytes_behind

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.conditions import assumed
 from ptxsw.validate.evaluate import BY_ZERO

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 
 from ptxsw.analysis.comparisons import Inequality, comparisons
-from ptxsw.analysis.polynomial import Number, Polynomial
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, ones, split, walk
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, ones, split, walk
+from ptxsw.terms.polynomial import Number, Polynomial
+from ptxsw.terms.terms import Terms
 
 _MAX_SIZE = 400  # nodes of what is read
 _MAX_UNITS = 48

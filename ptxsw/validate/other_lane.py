@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term, Variance, split
 from ptxsw.emulator.spaces import may_hold_pointer
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in

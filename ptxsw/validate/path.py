@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.terms.node import Term
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Store
 from ptxsw.validate.conditions import assumed
 from ptxsw.validate.evaluate import Get

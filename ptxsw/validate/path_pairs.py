@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import meets
-from ptxsw.emulator.node import Term, walk
+from ptxsw.terms.node import Term, walk
 from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.conditions import together
 from ptxsw.validate.cuts import Cut

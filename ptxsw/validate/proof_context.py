@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from math import inf
 
-from ptxsw.assumptions import NO_WRAP
+from ptxsw.changes.assumptions import NO_WRAP
+from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Function, Module
-from ptxsw.permutation import Permutation
+from ptxsw.ptx.ir import Function, Module
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from ptxsw.emulator.node import OPAQUE, Term, Variance, split, unknowns, walk
-from ptxsw.emulator.solver import Proved, Refuted, Solver
-from ptxsw.emulator.substitution import substitute
+from ptxsw.terms.node import OPAQUE, Term, Variance, split, unknowns, walk
+from ptxsw.terms.solver import Proved, Refuted, Solver
+from ptxsw.terms.substitution import substitute
 from ptxsw.validate.conditions import together
 from ptxsw.validate.extensions import products_written_out, vanishes
 from ptxsw.validate.numbers import Numbers

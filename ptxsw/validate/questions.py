@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from ptxsw.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
-from ptxsw.emulator.node import Term, walk
-from ptxsw.emulator.terms import Terms
+from ptxsw.changes.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
+from ptxsw.terms.node import Term, walk
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.ahead import Ahead
 from ptxsw.validate.compare import Rules
 from ptxsw.validate.cuts import Cut

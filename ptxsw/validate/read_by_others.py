@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxsw import isa
 from ptxsw.analysis.instruction_kinds import may_part, passes
-from ptxsw.bits import wrapped
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, unknowns, walk
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.terms import Terms
+from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, unknowns, walk
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.conditions import assumed
 from ptxsw.validate.equality import Equality

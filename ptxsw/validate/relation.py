@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.claim_checker import ClaimChecker
 from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw.analysis.instruction_kinds import (
     SPACE_WORDS,
     Kind,
@@ -16,12 +15,13 @@ from ptxsw.analysis.instruction_kinds import (
     kinds,
     may_part,
 )
-from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.state import elements
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.conditions import assumed, decided
 from ptxsw.validate.evaluate import (

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import live_at, liveness
-from ptxsw.ir import (
+from ptxsw.ptx.ir import (
     Args,
     Body,
     Close,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from functools import cached_property
 
-from ptxsw.emulator.node import Term
+from ptxsw.terms.node import Term
 from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.layout import shared_places

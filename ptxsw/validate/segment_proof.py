@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
-from ptxsw.assumptions import PARAMETERS_ARE_GLOBAL
+from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
 from ptxsw.validate.copies import Copies
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair

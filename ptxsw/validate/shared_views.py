@@ -22,18 +22,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
-from ptxsw import isa
 from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.analysis.instruction_kinds import Kind, clobbers, kind
 from ptxsw.analysis.pointers import Pointers, pointer_bases, pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, is_barrier
-from ptxsw.assumptions import NO_RACE
-from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
+from ptxsw.changes.assumptions import NO_RACE
 from ptxsw.emulator.trace import AccessView, Trace
-from ptxsw.ir import Instruction
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.epoch_accesses import EpochAccesses, Read, events_of
 from ptxsw.validate.path import Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.equation import Solved, solved
-from ptxsw.emulator.node import Term, walk_until
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, walk_until
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.choices import choosing_conditions
 from ptxsw.validate.condition_facts import ConditionFacts
 from ptxsw.validate.conditions import assumed

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxsw.emulator.node import Term
+from ptxsw.terms.node import Term
 from ptxsw.validate.chain import CLAIMED, Bytes, Store, byte_distance
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.memory import Memory

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxsw.ir import Directive, Function, Label, Module, Reg, Variable, says_nothing, type_width
 from ptxsw.parser.scan import blank_comments
-from ptxsw.patterns import pattern
-from ptxsw.source import Source, Span
+from ptxsw.ptx.ir import Directive, Function, Label, Module, Reg, Variable, says_nothing, type_width
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source, Span
 from ptxsw.validate.layout import declared_alike
 
 _LIMIT = "maxnreg"

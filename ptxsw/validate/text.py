@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.specials import SPECIALS
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import ForwardAnalysis, in_order, live_at, liveness
 from ptxsw.flow.pointer_spaces import Points, State, pointer_spaces
-from ptxsw.ir import Function, Module, Reg
+from ptxsw.ptx.ir import Function, Module, Reg
+from ptxsw.terms.node import OPAQUE, Term, Variance, walk
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Computed, Evaluator
 

@@ -11,8 +11,8 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, split
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms.node import Term, split
 from ptxsw.validate.chain import Bytes
 
 _Sum = tuple[str, int, tuple[tuple[Term, int], ...]]

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cached_property, partial
 from operator import or_
 
-from ptxsw import isa
 from ptxsw.analysis.instruction_kinds import Kind, kind
-from ptxsw.emulator.node import Variance
-from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, forward, uses, writers
-from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Int, Mem, Reg, Special, Symbol
+from ptxsw.terms.node import Variance
+from ptxsw.terms.specials import SPECIALS
 
 Comes = Callable[[int, Callable[[int], bool]], bool]
 """Do all lanes come together to the end of a block, if lanes part where the function says?"""

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import Kind, asks_convergence, kind, uniform_registers
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.text import Text
 

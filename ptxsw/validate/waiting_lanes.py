@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ptxsw.analysis.trip_count import counted_iterations
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Reg
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.node import Term
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.gathered import Gathered, may_be_kept
 from ptxsw.validate.outcome import GiveUp

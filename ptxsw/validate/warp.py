@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ptxsw.assumptions import LOCKSTEP
-from ptxsw.emulator.node import Term, Variance, unknowns, walk
-from ptxsw.emulator.terms import Terms
+from ptxsw.changes.assumptions import LOCKSTEP
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Instruction, Int, Operand, Reg
+from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
+from ptxsw.terms.node import Term, Variance, unknowns, walk
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.conditions import assumed, decided
 from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import Get

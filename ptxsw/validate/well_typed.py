@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxsw import isa
-from ptxsw.ir import Function, Instruction, Operand, Reg, Symbol, Vec, flatten, type_width
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Function, Instruction, Operand, Reg, Symbol, Vec, flatten, type_width
 from ptxsw.semantics import meaning
 
 _TAKE_NAMES = frozenset({"mov", "cvta", "mapa", "call", "bra", "brx", "alloca", "createpolicy"})

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.pointer_spaces import Points
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.evaluate import BY_ZERO
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptxsw import isa
-from ptxsw.ir import Instruction, Mem
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Mem
 
 PRIVATE = frozenset({"shared", "local", "param"})
 """Spaces that are no part of global memory."""

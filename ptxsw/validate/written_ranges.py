@@ -15,8 +15,8 @@ from ptxsw.analysis.comparisons import conjuncts
 from ptxsw.analysis.disjoint import Facts, facts, kept_apart, stands, upper_limits
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.ranges import Range, touched_ranges
-from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Access
+from ptxsw.terms.node import Term
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.prover import Prover
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ptxsw.patterns import pattern
+from ptxsw.ptx.patterns import pattern
 
 Array = NDArray[Any]
 

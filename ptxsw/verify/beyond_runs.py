@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ptxsw.ir import Function, Instruction, Module
-from ptxsw.isa import Effect, Trait, effects, row, space
-from ptxsw.opcodes import ATOMIC, FENCE
+from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.ptx.isa import Effect, Trait, effects, row, space
+from ptxsw.ptx.opcodes import ATOMIC, FENCE
 
 _ORDER = frozenset({
     "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio", "cta", "cluster", "gpu",

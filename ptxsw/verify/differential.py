@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from ptxsw.ir import Module, type_width
+from ptxsw.ptx.ir import Module, type_width
 from ptxsw.simt import MemoryFault, RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.run import RESIDENT

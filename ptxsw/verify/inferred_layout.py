@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations, islice, product
 
-from ptxsw.ir import Function, Instruction, Int, Module, Special, leaves
-from ptxsw.permutation import ROW, Permutation
+from ptxsw.changes.permutation import ROW, Permutation
+from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, leaves
 
 _MOST = 24
 _MOST_SHIFTS = 3

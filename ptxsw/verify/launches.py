@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.emulator.node import Term, split, walk
 from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Variable, type_width
-from ptxsw.json_text import parsed
-from ptxsw.patterns import pattern
+from ptxsw.ptx.ir import Variable, type_width
+from ptxsw.ptx.json_text import parsed
+from ptxsw.ptx.patterns import pattern
+from ptxsw.terms.node import Term, split, walk
 from ptxsw.verify.arguments import Argument, Data, parse_argument
 
 Shape = tuple[int, int, int]

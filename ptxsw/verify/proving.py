@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ptxsw.emulator.budget import Budget, OutOfTime
-from ptxsw.ir import Function, Instruction, Module
+from ptxsw.ptx.ir import Function, Instruction, Module
 from ptxsw.validate import Outcome, Proved, validate
 from ptxsw.verify.inferred_layout import layouts
 

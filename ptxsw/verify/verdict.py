@@ -8,10 +8,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ptxsw.emulator.run import emulate
-from ptxsw.errors import Unsupported
-from ptxsw.failures import Failure, failure, is_ours, stage
-from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.failures import Failure, failure, is_ours, stage
+from ptxsw.ptx.ir import Function, Module
 from ptxsw.simt.run import require_64_bits
 from ptxsw.verify.beyond_runs import beyond_runs
 from ptxsw.verify.differential import Comparison, Difference, compare

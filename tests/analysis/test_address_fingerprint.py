@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ptxsw.analysis.address_fingerprint import Fingerprints
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.terms import Terms
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.rewrites.loop_streams import LoopStreams
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs" / "ptx"
 

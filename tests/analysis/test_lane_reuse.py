@@ -8,12 +8,12 @@ import pytest
 
 from ptxsw.analysis.address_fingerprint import ClassFingerprints
 from ptxsw.analysis.lane_reuse import Candidate, Place, Places, candidates, global_loads
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 from tests.real import FIXTURES, text_of
 from tests.shuffle.random_kernels import Writer
 

@@ -8,10 +8,10 @@ import pytest
 
 from ptxsw.analysis.lane_reuse import is_thread_bits
 from ptxsw.analysis.lane_views import OTHER_LANE, OWN_VALUE, Mentioned, ShiftedLane, needs_rows
-from ptxsw.emulator.node import Variance, walk
-from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
+from ptxsw.terms.node import Variance, walk
+from ptxsw.terms.origin import Origin
 
 TEXTS = Path(__file__).parents[2] / "benchmarks"
 INDICES = {"%tid.x", "%tid.y", "%tid.z"}

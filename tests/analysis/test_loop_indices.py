@@ -9,7 +9,6 @@ import pytest
 
 from ptxsw.analysis.loop_indices import may_have_index
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.emulator.node import Term, factors, split
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.flow_graph import Loop
@@ -17,6 +16,7 @@ from ptxsw.parser import parse
 from ptxsw.rewrites.address_bases import Addresses
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import Counting
+from ptxsw.terms.node import Term, factors, split
 from tests.heads import head
 from tests.real import FIXTURES, text_of
 

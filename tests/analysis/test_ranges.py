@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from ptxsw.analysis.grid import Grid, Unbounded
-from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, touched_ranges
-from ptxsw.emulator.node import Term
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
+from ptxsw.terms.node import Term
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.solver import Proved, Solver
 from tests.heads import head
 
 HEAD = (

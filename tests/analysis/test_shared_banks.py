@@ -6,10 +6,10 @@ from random import Random
 
 from ptxsw.analysis.bank_passes import Banks
 from ptxsw.analysis.shared_banks import bank_traffic, times
+from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
-from ptxsw.permutation import Permutation
 from tests.heads import head
 
 PERMUTATIONS = [Permutation((7,), 0x7C), Permutation((4, 6), 0x78), Permutation((9,), 0x70)]

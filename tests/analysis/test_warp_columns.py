@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptxsw.analysis.warp_columns import REGISTERS, Columns, WarpColumns, WarpLanes
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 from tests.emulator.shapes import random_term
 
 ITERATIONS = 3

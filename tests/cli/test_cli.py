@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.toolchain import find
 

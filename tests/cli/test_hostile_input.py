@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from ptxsw import cli, printable
+from ptxsw import cli
 from ptxsw.cli.terminal import GuardedStream
+from ptxsw.ptx import printable
 from ptxsw.report.machine_code import MachineCode
 from tests.cli.test_cli import JACOBI
 

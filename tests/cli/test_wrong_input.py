@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import pipeline
+from ptxsw.build import wrapper as standin
+from ptxsw.build.toolkit import ToolkitError
 from ptxsw.cli import optimize_run, values
 from ptxsw.cli.options import Form, Mode, Scheme
 from ptxsw.cli.standin import Tool
+from ptxsw.driver import pipeline
 from ptxsw.gpu.upper_bound import BOUNDS
-from ptxsw.toolchain import standin
-from ptxsw.toolchain.toolkit import ToolkitError
 from tests.cli.test_cli import JACOBI, KERNELS, ROOT, needs_ptxas, ptxsw
 
 __all__ = ["needs_ptxas"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
 from ptxsw.shuffle.candidate_plan import CandidatePlan, draft
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms.solver import Solver
 
 
 def made(

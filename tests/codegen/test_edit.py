@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptxsw.codegen.splice import Edit, apply, indentation, insert, insert_lines, line_end
-from ptxsw.ir import Function
 from ptxsw.parser import parse
-from ptxsw.source import Span
+from ptxsw.ptx.ir import Function
+from ptxsw.ptx.source import Span
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
 

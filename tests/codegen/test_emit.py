@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ptxsw.codegen.names import fresh_prefix
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 from tests.heads import head

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxsw.codegen.line_origins import LineOrigins
 from ptxsw.codegen.splice import Edit, apply, insert
-from ptxsw.source import Source, Span
+from ptxsw.ptx.source import Source, Span
 
 ORIGINAL = """\
 add.s64 %rd2, %rd1, 4;

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptxsw.codegen.splice import Edit, Origins, apply, compose, insert
-from ptxsw.source import Span
+from ptxsw.ptx.source import Span
 
 
 @st.composite

@@ -16,8 +16,8 @@ from ptxsw.cost.interval import Interval, exactly
 from ptxsw.cost.launched import work
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.sampled import Sample, TooLong, sample
-from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Module
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Launch
 

@@ -113,8 +113,8 @@ PRELUDES = {
     "interpreter.md": "",
     "sass.md": "text = open('kernel.ptx').read().replace('jacobi', 'stencil')\n",
     "semantics.md": """
-from ptxsw.emulator.node import Variance
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Variance
+from ptxsw.terms.terms import Terms
 from ptxsw.semantics.algebra import Algebra
 from ptxsw.semantics.integer import INTEGERS, V, Meaning, Modifiers, same_width
 algebra = Terms()
@@ -124,7 +124,7 @@ def semantics(opcode, section):
 """,
     "integrations.md": 'ptx = open("kernel.ptx").read()\n',
     "validate.md": """
-from ptxsw.claim import Claim
+from ptxsw.changes.claim import Claim
 before = after = open("kernel.ptx").read()
 """,
 }

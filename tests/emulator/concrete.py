@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Instruction, Int, Mem, Module, Not, Operand, Pair, Reg, Special, Symbol, Vec
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import (
+    Instruction,
+    Int,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Reg,
+    Special,
+    Symbol,
+    Vec,
+)
 from ptxsw.semantics import meaning
 from tests.semantics.ints import Int as Value
 from tests.semantics.ints import Ints

@@ -8,8 +8,8 @@ from typing import Any
 
 import z3
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.show import show
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch
+from ptxsw.terms.show import show
 from tests.heads import head
 
 HEAD = (

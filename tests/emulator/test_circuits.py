@@ -6,11 +6,11 @@ import resource
 
 import pytest
 
-from ptxsw.emulator import solver
-from ptxsw.emulator.circuits import is_too_large
-from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.solver import Proved, Solver, Unknown
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms import solver
+from ptxsw.terms.circuits import is_too_large
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.solver import Proved, Solver, Unknown
+from ptxsw.terms.terms import Terms
 
 TERMS = Terms()
 A, B, C = (TERMS.atom(name, 64, Variance.LANE) for name in "abc")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsw.emulator.columns import column
-from ptxsw.emulator.evaluate import value_of
-from ptxsw.emulator.node import OPAQUE, Term, Variance
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.columns import column
+from ptxsw.terms.evaluate import value_of
+from ptxsw.terms.node import OPAQUE, Term, Variance
+from ptxsw.terms.terms import Terms
 from tests.emulator.shapes import BINARY, constants
 
 THREADS = 5

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from ptxsw.analysis.lane_reuse import candidates
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.plan import Proof
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, AccessView, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ir import Module, Reg
 from ptxsw.parser import parse
-from ptxsw.plan import Proof
+from ptxsw.ptx.ir import Module, Reg
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.solver import Solver
 from tests.emulator.concrete import WINDOW, Event, Thread, place_of
 from tests.emulator.programs import program
 

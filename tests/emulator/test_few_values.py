@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.few_values import FewValues
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.few_values import FewValues
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 
 WIDTH = 8
 

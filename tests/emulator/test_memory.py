@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.memory import FIRST, Aliasing, Epoch, Store, ended, joined, stored
-from ptxsw.emulator.node import Term, Variance, ones
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.show import show
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
 from ptxsw.parser import parse
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance, ones
+from ptxsw.terms.show import show
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from tests.heads import head
 
 HEAD = (

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ptxsw
-from ptxsw.emulator.node import Variance, walk
-from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.spaces import Spaces
-from ptxsw.emulator.terms import Terms
 from ptxsw.parser import parse
+from ptxsw.terms.node import Variance, walk
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.terms import Terms
 from tests.heads import head
 
 TEXT = (

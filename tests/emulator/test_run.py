@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ptxsw.analysis.coalescing import is_uniform, lane_stride, sectors
-from ptxsw.emulator.affine import Affine, without_constant
-from ptxsw.emulator.node import Variance, split
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Reg
+from ptxsw.terms.affine import Affine, without_constant
+from ptxsw.terms.node import Variance, split
+from ptxsw.terms.show import show
 from tests.heads import head
 
 HERE = Path(__file__).parent

@@ -8,12 +8,12 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import OPAQUE, Term, Variance, ones, walk
-from ptxsw.emulator.samples import Samples
-from ptxsw.emulator.solver import Refuted, Solver
-from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.z3_terms import Z3Terms
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import OPAQUE, Term, Variance, ones, walk
+from ptxsw.terms.samples import Samples
+from ptxsw.terms.solver import Refuted, Solver
+from ptxsw.terms.terms import Terms
+from ptxsw.terms.z3_terms import Z3Terms
 from tests.emulator.shapes import random_term
 from tests.emulator.test_terms import bits
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import z3
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.solver import Proved, Refuted, Solver, Unknown
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.solver import Proved, Refuted, Solver, Unknown
+from ptxsw.terms.terms import Terms
 
 
 def atom(terms: Terms, name: str, width: int = 32) -> Term:

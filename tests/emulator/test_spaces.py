@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.emulator.node import Variance
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
+from ptxsw.terms.node import Variance
+from ptxsw.terms.show import show
 from tests.heads import head
 
 HEAD = (

@@ -11,12 +11,12 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance, ones, walk
-from ptxsw.emulator.show import show
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.z3_terms import Z3Terms
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance, ones, walk
+from ptxsw.terms.show import show
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
+from ptxsw.terms.z3_terms import Z3Terms
 from tests.emulator.shapes import (
     BINARY,
     COMPARISONS,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import OPAQUE, Term, Variance, ones, walk
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.witness import witness
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import OPAQUE, Term, Variance, ones, walk
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
+from ptxsw.terms.witness import witness
 from tests.emulator.shapes import random_term
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import ptxsw
-from ptxsw import plugins
+from ptxsw.driver import plugins
 from tests.heads import head
 
 ROOT = Path(__file__).parents[2]
@@ -206,7 +206,7 @@ def test_a_plugin_that_is_not_there(installed: dict[str, str]) -> None:
 
 
 def test_what_is_known_is_not_registered_again() -> None:
-    from ptxsw.isa import Op
+    from ptxsw.ptx.isa import Op
     from ptxsw.rewrites import REWRITES
 
     with pytest.raises(ValueError, match="the opcode 'add' is known already"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.report.model import Finding
 from tests.cli.test_cli import ptxsw
 from tests.heads import head

@@ -6,8 +6,8 @@ import pytest
 
 from ptxsw.flow.cfg import build
 from ptxsw.flow.pointer_spaces import Points, pointer_spaces
-from ptxsw.ir import Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Reg
 from tests.rewrites.pair import kernel
 
 LOOP = (

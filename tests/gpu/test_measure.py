@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.gpu.choose import LEAST_GAIN, choose, tuned
 from ptxsw.gpu.driver import GpuError, LoadedKernel
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure

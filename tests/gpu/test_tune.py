@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ptxsw import pipeline
+from ptxsw.build.doctor import Diagnosis, examine
+from ptxsw.driver import pipeline
 from ptxsw.emulator.emulation import Emulation
 from ptxsw.emulator.run import emulate
-from ptxsw.failures import KernelFailed
 from ptxsw.gpu import show
 from ptxsw.gpu import tune as tuning
 from ptxsw.gpu.invent import NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort
 from ptxsw.parser import parse
-from ptxsw.toolchain.doctor import Diagnosis, examine
+from ptxsw.ptx.failures import KernelFailed
 from ptxsw.toolchain.ptxas import NoPtxas, locate
 from ptxsw.toolchain.tuned import KEEP, Timing, Tuned, everything, find, store
 from ptxsw.verify.launches import from_json

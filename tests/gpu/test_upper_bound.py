@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.kernelgen import operators
-from ptxsw import pipeline
+from ptxsw.changes.options import Options
+from ptxsw.driver import pipeline
 from ptxsw.gpu.upper_bound import optimize
-from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.report import from_json, schema, to_json
 from ptxsw.rewrites import every

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from ptxsw.driver.pipeline import Options
 from ptxsw.integrations import rewrite
-from ptxsw.pipeline import Options
 
 KERNELS = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"
 FORCE = Options(mode="force")

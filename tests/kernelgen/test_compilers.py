@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.kernelgen.make import HERE, path
 from benchmarks.kernelgen.operators import OPERATORS
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "kernelgen.md"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.kernelgen.cases import CASES
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.kernelgen.cases import operator_path
 from benchmarks.kernelgen.operators import OPERATORS, make_inputs
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.simt import launch
 from tests.simt.test_kernelgen import sizes_of
 

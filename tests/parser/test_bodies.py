@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.ir import (
+from ptxsw.parser import body, parse
+from ptxsw.ptx.ir import (
     Args,
     Body,
     Close,
@@ -29,8 +30,7 @@ from ptxsw.ir import (
     Variable,
     Vec,
 )
-from ptxsw.parser import body, parse
-from ptxsw.source import Source
+from ptxsw.ptx.source import Source
 from tests.heads import head
 
 HEAD = head("8.3") + ".global .u32 arr[16];\n"

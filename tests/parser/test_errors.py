@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.errors import ParseError
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import ParseError
 from tests.heads import head
 
 HEAD = head("8.3") + ""

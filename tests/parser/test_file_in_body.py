@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.ir import Directive, Instruction, Loc
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Directive, Instruction, Loc
 from tests.heads import head
 
 

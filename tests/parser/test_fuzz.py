@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ptxsw.errors import ParseError
 from ptxsw.parser import operand_spans, parse
+from ptxsw.ptx.errors import ParseError
 from tests.real import CORPUS, FIXTURES, text_of
 
 _SIZE = 12_000  # characters of a file that are used

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from lark.exceptions import UnexpectedInput
 
-from ptxsw.errors import ParseError
-from ptxsw.ir import Function, Instruction, Module, Variable
 from ptxsw.parser import grammar, parse, statements
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.scan import blank_comments, skip_blank
 from ptxsw.parser.statements import Reader
 from ptxsw.parser.surroundings import Surroundings
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Function, Instruction, Module, Variable
 from tests.heads import head
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ptxsw.codegen.splice import apply
-from ptxsw.ir import Function, Instruction, Module, Symbol
 from ptxsw.parser import operand_spans, parse
 from ptxsw.parser.scan import blank_comments
-from ptxsw.source import Span
+from ptxsw.ptx.ir import Function, Instruction, Module, Symbol
+from ptxsw.ptx.source import Span
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
 _KEPT_ELSEWHERE = re.compile(

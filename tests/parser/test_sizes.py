@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.errors import ParseError
-from ptxsw.ir import Variable
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Variable
 from tests.heads import head
 
 PLACES = {

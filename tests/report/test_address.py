@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 
 ROOT = Path(__file__).parents[2]
 KERNELGEN = ROOT / "benchmarks" / "kernelgen" / "ptx"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.report import Access, Report, from_json, schema, to_json
 from ptxsw.report.text import analysis_text, only_spaces
 

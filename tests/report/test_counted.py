@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import parse, pipeline
+from ptxsw import parse
+from ptxsw.driver import pipeline
 
 PTX = Path(__file__).parent / "ptx"
 N = 128  # elements along each side, a multiple of a line

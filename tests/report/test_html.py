@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.parser import parse
 from ptxsw.report import html
 from ptxsw.report.html import page

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw import pipeline
 from ptxsw.analysis import touched_memory
+from ptxsw.driver import pipeline
 from ptxsw.report import Access
 from tests.heads import head
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw import cxx_names as names
+from ptxsw.ptx import cxx_names as names
 
 # Mangled by nvcc 13.0; what they are is what the sources say.
 NAMES = {

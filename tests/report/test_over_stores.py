@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.programs.loads import LOADS
-from ptxsw.pipeline import Options, analyze, inspect
+from ptxsw.driver.pipeline import Options, analyze, inspect
 from ptxsw.report.serial import from_json, to_json
 from tests.rewrites.pair import kernel
 from tests.rewrites.test_load_elimination import OVER, STORED

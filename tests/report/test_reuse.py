@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.report import Access
 from tests.heads import head
 

@@ -12,7 +12,8 @@ from random import Random
 
 import pytest
 
-from ptxsw import parse, pipeline
+from ptxsw import parse
+from ptxsw.driver import pipeline
 from ptxsw.report import Access
 from tests.heads import head
 

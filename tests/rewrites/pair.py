@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ptxsw.claim import Claim
-from ptxsw.excerpt import Excerpts
+from ptxsw.changes.claim import Claim
+from ptxsw.codegen.excerpt import Excerpts
+from ptxsw.driver.passes import Passes
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.passes import Passes
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head
 

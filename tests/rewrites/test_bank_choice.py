@@ -12,7 +12,9 @@ from benchmarks.programs.memory import MEMORY
 from ptxsw.analysis.bank_passes import Banks
 from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
 from ptxsw.analysis.shared_banks import bank_traffic
+from ptxsw.changes.permutation import Permutation
 from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.permuted_addresses import (
     AddressValues,
@@ -23,12 +25,10 @@ from ptxsw.codegen.permuted_addresses import (
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
 from ptxsw.cost.dominance import WarpWork, dominates
-from ptxsw.excerpt import Excerpts
-from ptxsw.kernel_progress import Progress
+from ptxsw.driver.kernel_state import Progress
+from ptxsw.driver.passes import Passes
+from ptxsw.driver.pipeline import Options
 from ptxsw.parser import parse
-from ptxsw.passes import Passes
-from ptxsw.permutation import Permutation
-from ptxsw.pipeline import Options
 from ptxsw.rewrites import added_instructions, bank_choice
 from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
 from ptxsw.rewrites.bank_choice import NONE_HELPS, Left, conflicts_left

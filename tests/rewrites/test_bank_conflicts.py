@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ptxsw.analysis.bank_passes import wavefronts
+from ptxsw.changes.permutation import Permutation
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.permutation import Permutation
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.report.text import optimization_text
 from ptxsw.rewrites.bank_choice import NONE_HELPS
 from ptxsw.simt import Race, RunError, launch

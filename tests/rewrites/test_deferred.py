@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ptxsw import passes
+from ptxsw.driver import passes
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
-from ptxsw.pipeline import Options, optimize
 from ptxsw.rewrites import REWRITES
 from ptxsw.rewrites.base import Deferred, Rewrite
 from ptxsw.rewrites.narrowing import OPERATIONS

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ptxsw import checking
+from ptxsw.driver import checking
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.toolchain import tuned

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Mismatch, Proved
 from tests.rewrites.pair import kernel, new_lines, outcome, reasons, rewritten

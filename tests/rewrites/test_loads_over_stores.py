@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from benchmarks.programs.loads import LOADS
-from ptxsw.assumptions import DEFAULT_ASSUME, NO_ALIAS
+from ptxsw.changes.assumptions import DEFAULT_ASSUME, NO_ALIAS
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch
 from ptxsw.simt.state import Trap
 from tests.rewrites.conditions import CONDITIONS, GCC, IMPOSSIBLE, STAYS, Launch

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ptxsw.change import Change
+from ptxsw.changes.change import Change
 from ptxsw.parser import parse
 from ptxsw.rewrites.loop_reuse import LoopReuse
 from ptxsw.rewrites.scalar_replacement import ScalarReplacement

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxsw.claim import Claim
+from ptxsw.changes.claim import Claim
+from ptxsw.driver.pipeline import Result
 from ptxsw.parser import parse
-from ptxsw.pipeline import Result
 from ptxsw.simt import RunError, launch
 from ptxsw.simt.state import Race, Trap
 from tests.heads import head

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME, PARAMETERS_ARE_GLOBAL
+from ptxsw.changes.assumptions import DEFAULT_ASSUME, PARAMETERS_ARE_GLOBAL
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
 

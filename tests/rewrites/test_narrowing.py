@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxsw.emulator.node import Term
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
 from ptxsw.rewrites.narrowing import OPERATIONS
 from ptxsw.simt import launch
+from ptxsw.terms.node import Term
+from ptxsw.terms.show import show
 from ptxsw.validate import Proved, validate
 from tests.real import FIXTURES, text_of
 from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten

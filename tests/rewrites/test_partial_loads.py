@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import RunError, launch
 from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 

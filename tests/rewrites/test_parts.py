@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.loads import ROW, kernel
-from ptxsw import checking
+from ptxsw.changes.plan import Halo, ServedLoad
+from ptxsw.driver import checking
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
-from ptxsw.ir import Module
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
-from ptxsw.plan import Halo, ServedLoad
+from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites import parts
 from ptxsw.rewrites.base import Attempt

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas
 from ptxsw.validate import Mismatch, Proved

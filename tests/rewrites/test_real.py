@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.checking import UNCHECKED
-from ptxsw.options import Options
-from ptxsw.pipeline import optimize
+from ptxsw.changes.options import Options
+from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.pipeline import optimize
 from tests.real import FIXTURES, text_of
 
 KERNELGEN = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"

@@ -9,15 +9,15 @@ import pytest
 from ptxsw.analysis.boundless import Shapes
 from ptxsw.analysis.grid import Unbounded
 from ptxsw.analysis.ranges import touched_ranges
-from ptxsw.change import Change
+from ptxsw.changes.change import Change
+from ptxsw.changes.options import Options
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
-from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import every, named
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_test import LIMITS, grid_below
+from ptxsw.terms.solver import Solver
 from tests.rewrites.pair import kernel as text_of_lines
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

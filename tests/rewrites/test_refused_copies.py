@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.options import Options
-from ptxsw.pipeline import optimize
+from ptxsw.changes.options import Options
+from ptxsw.driver.pipeline import optimize
 from ptxsw.report import model
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.cost import nvdisasm
-from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.rewrites import named
 from ptxsw.rewrites.registers import candidate_steps
 from ptxsw.toolchain import ptxas

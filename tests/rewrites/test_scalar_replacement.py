@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxsw import checking
-from ptxsw.assumptions import DEFAULT_ASSUME
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
+from ptxsw.driver import checking
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.rewrites.base import Attempt
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas

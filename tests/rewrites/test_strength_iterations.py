@@ -8,7 +8,7 @@ import pytest
 from benchmarks.rewrites import ARCHS
 from benchmarks.strength_reduction import REWRITE, Row, Subject, operators, programs, rows
 from ptxsw.cost import sass
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from tests.cost.conftest import Tools, tools
 
 __all__ = ["tools"]  # fixtures

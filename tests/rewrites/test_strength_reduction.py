@@ -13,8 +13,8 @@ from benchmarks.programs.flat import FLAT
 from benchmarks.strength_reduction import operators
 from ptxsw.cost import sass
 from ptxsw.cost.sass import Sass
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Claim, Outcome, Proved, validate
 from tests.cost.conftest import made, tools

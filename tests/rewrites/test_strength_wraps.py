@@ -14,8 +14,8 @@ from msgspec import Struct
 from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.programs.addresses import ADDRESSES
 from benchmarks.strength_reduction import REWRITE, operators
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import MemoryFault, launch
 
 WORD, WIDE = 1 << 32, 1 << 64

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.auto import files
 from benchmarks.unproved import Unproved, main, show, unproved
-from ptxsw import checking
+from ptxsw.driver import checking
 from ptxsw.emulator.budget import OUT_OF_TIME
 from ptxsw.rewrites.base import Attempt
 from tests.rewrites.test_weighing import PROGRAMS

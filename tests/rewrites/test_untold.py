@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites import every
 from tests.rewrites.pair import kernel

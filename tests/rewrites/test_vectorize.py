@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME, NO_FAULT_IN_STRUCT
-from ptxsw.pipeline import Options, optimize
+from ptxsw.changes.assumptions import DEFAULT_ASSUME, NO_FAULT_IN_STRUCT
+from ptxsw.driver.pipeline import Options, optimize
 from tests.rewrites.pair import kernel, lines, new_lines, reasons, rewritten
 
 WIDE = """

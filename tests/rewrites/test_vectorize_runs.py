@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ptxsw.driver.pipeline import Result
 from ptxsw.parser import parse
-from ptxsw.pipeline import Result
 from ptxsw.simt import RunError, launch
 from tests.rewrites.pair import is_proved, kernel, reasons, rewritten
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ptxsw.cost.sass import MachineInstruction, Sass
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from tests.cost.conftest import made, tools
 
 __all__ = ["made", "tools"]  # fixtures

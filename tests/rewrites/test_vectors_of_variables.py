@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.pipeline import optimize
+from ptxsw.driver.pipeline import optimize
 from ptxsw.toolchain import ptxas
 from tests.rewrites.pair import is_proved, rewritten
 

@@ -14,9 +14,10 @@ import pytest
 from msgspec import structs
 
 from benchmarks.scale import many_kernels
-from ptxsw import passes
 from ptxsw.analysis.shared_arrays import shared_arrays
-from ptxsw.change import Worth
+from ptxsw.changes.change import Worth
+from ptxsw.changes.permutation import Permutation
+from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.cost import counted, nvdisasm, sass
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, together
 from ptxsw.cost.counted import Counted, NotCounted, Use
@@ -24,13 +25,12 @@ from ptxsw.cost.decide import Case, ResourceUse, decide, figures
 from ptxsw.cost.dominance import Ends, gains
 from ptxsw.cost.interval import Interval, exactly
 from ptxsw.cost.wavefronts import Wavefronts, alike, permuted, wavefronts_of
+from ptxsw.driver import passes
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
-from ptxsw.excerpt import Excerpts
-from ptxsw.ir import Module
 from ptxsw.parser import parse
-from ptxsw.permutation import Permutation
-from ptxsw.pipeline import Options, optimize
+from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Decision, Kernel
 from ptxsw.rewrites.weighing import Scales, WeighedText, cannot_count
 from ptxsw.toolchain import ptxas

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.kernelgen import operators
 from benchmarks.kernelgen.operators import OPERATORS
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from tests.sass.sass import branches, counted, opcodes
 
 ARCHES = ["sm_75", "sm_80", "sm_90"]

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.terms import Terms
 from ptxsw.semantics import meaning
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 from tests.semantics.reference import FORMS, Form
 from tests.semantics.test_forms import name_of
 from tests.semantics.test_lanes import draw

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.changes.plan import Proof, WrapGuard
+from ptxsw.driver.pipeline import DEFAULT_ASSUME
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
-from ptxsw.pipeline import DEFAULT_ASSUME
-from ptxsw.plan import Proof, WrapGuard
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.solver import Solver
 
 KERNEL = """.version 8.8
 .target sm_80

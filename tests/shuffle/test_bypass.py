@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.assumptions import DEFAULT_ASSUME
-from ptxsw.checking import UNCHECKED
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
+from ptxsw.changes.options import FORMS, SCHEMES
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
-from ptxsw.options import FORMS, SCHEMES
+from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch
 from ptxsw.validate import Proved
 from tests.cli.test_cli import ptxsw

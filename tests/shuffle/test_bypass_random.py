@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from ptxsw.checking import UNCHECKED
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.pipeline import Options, optimize
 from tests.shuffle.pairs import Pair
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results
 

@@ -11,19 +11,19 @@ import pytest
 
 from benchmarks.kernelgen import operators
 from ptxsw.analysis.divergence import divergent_regions
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.options import Options
 from ptxsw.cost.count import Added, Counter, issue_slots, slots
 from ptxsw.cost.ranking import CacheRequest, Figures, Scale, Wait, of_arch
+from ptxsw.driver.pipeline import optimize
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
-from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.pipeline import optimize
 from ptxsw.rewrites import planning
 from ptxsw.shuffle.candidate_plan import find
 from ptxsw.shuffle.combine import groups
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import LoopChoices
+from ptxsw.terms.solver import Solver
 from tests.real import FIXTURES, text_of
 
 PTX = Path(operators.__file__).parent / "ptx"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ptxsw.analysis.address_equality import prove_disjoint
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import AccessView
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 
 
 class Addresses:

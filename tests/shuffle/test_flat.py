@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from benchmarks.kernelgen import operators
 from benchmarks.programs.flat import FLAT
-from ptxsw import checking
-from ptxsw.ir import Module
+from ptxsw.driver import checking
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
+from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites.base import Attempt
 from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
-from ptxsw.errors import Unsupported
+from ptxsw.changes.assumptions import DEFAULT_ASSUME as DEFAULT
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import launch
 from ptxsw.simt.state import RunError
 from ptxsw.validate import Proved, validate

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernelgen import operators
+from ptxsw.driver.pipeline import DEFAULT_ASSUME
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
-from ptxsw.pipeline import DEFAULT_ASSUME
 from ptxsw.shuffle.candidate_plan import draft
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms.solver import Solver
 from tests.shuffle.judged import Judged, hold, judged
 
 NO_WRAP = DEFAULT_ASSUME | {"no-index-wrap"}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.kernelgen import operators
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
-from ptxsw.excerpt import Excerpts
-from ptxsw.ir import Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Reg
 from ptxsw.shuffle.loop_nest import LoopNest, LoopShape, NestCode
 from tests.real import text_of
 from tests.shuffle.test_uniform_random import program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.plan import Proof
+from ptxsw.changes.plan import Proof
 from tests.shuffle.judged import Judged, hold, judged
 
 BY_LANE = """	mul.wide.u32 %rd3, %r4, 4;

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.assumptions import LOCKSTEP
+from ptxsw.changes.assumptions import LOCKSTEP
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 from tests.heads import head

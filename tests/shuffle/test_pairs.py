@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ptxsw.ir import Module
+from ptxsw.driver.pipeline import FORMS, SCHEMES, Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import FORMS, SCHEMES, Options, Result, optimize
+from ptxsw.ptx.ir import Module
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
 from tests.shuffle.pairs import PAIRS, UNTOLD

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.checking import UNCHECKED
-from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.pipeline import Options, Result, optimize
 from tests.shuffle.random_kernels import Writer
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results
 

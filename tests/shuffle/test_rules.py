@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites.jointly_planned import TOGETHER
 from ptxsw.simt import launch

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from tests.shuffle.looping import SHAPES, found, kernel, lengths, outputs, plain, reasons
 
 SUM = """

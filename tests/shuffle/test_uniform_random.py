@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ptxsw.checking import UNCHECKED
+from ptxsw.changes.plan import Plan
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
+from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
 from ptxsw.flow.segments import segments
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
-from ptxsw.plan import Plan
 from ptxsw.shuffle.uniform_loops import uniform_loops
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Module
 
 HERE = Path(__file__).parent
 SEEDS = [None, 1, 2, 3, 4, 5, 6, 7]

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from ptxsw.errors import Unsupported
+from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import Deadlock, MemoryFault, Race, Trap, launch
 from tests.simt.programs import SEEDS, from_body, program
 

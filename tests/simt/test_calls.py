@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from ptxsw.errors import Unsupported
 from ptxsw.flow.cfg import build
+from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import Poisoned, launch
 from tests.simt.programs import SEEDS, from_body, program
 

@@ -16,19 +16,19 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ptxsw import isa
-from ptxsw.emulator.evaluate import value_of
-from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import CARRY
-from ptxsw.ir import Instruction, Module, Reg
 from ptxsw.parser import parse
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Module, Reg
 from ptxsw.semantics import meaning, opcodes
 from ptxsw.simt import launch
 from ptxsw.simt.lanes import Bits, Lanes, dtype_of
 from ptxsw.simt.translate import _HANDLERS as HANDLERS
+from ptxsw.terms.evaluate import value_of
+from ptxsw.terms.node import Term, Variance, walk
+from ptxsw.terms.terms import Terms
 from tests.heads import head
 from tests.semantics.reference import FORMS
 from tests.semantics.test_lanes import draw

@@ -19,14 +19,14 @@ PTXSW = Path(sys.executable).parent / "ptxsw"
 KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
 
 # A pipeline whose rewriting can be recognised in the cubin, and which misbehaves on request. It
-# stands in for ptxsw.pipeline, so that these tests are about the stand-in and nothing else.
+# stands in for ptxsw.driver.pipeline, so that these tests are about the stand-in and nothing else.
 DRIVER = """
 import sys, types
 sys.path.insert(0, sys.argv.pop(1))
 behaviour = sys.argv.pop(1)
 if behaviour != "real":
     import dataclasses, os, time
-    pipeline = types.ModuleType("ptxsw.pipeline")
+    pipeline = types.ModuleType("ptxsw.driver.pipeline")
     @dataclasses.dataclass(frozen=True)
     class Options:
         mode: str = "auto"
@@ -50,14 +50,14 @@ if behaviour != "real":
                 time.sleep(1000)
             case "partly":
                 from ptxsw.codegen.splice import Edit
-                from ptxsw.source import Span
+                from ptxsw.ptx.source import Span
                 slow, quick = Kernel("slow", 2, 0, 0), Kernel("quick", 2, 1, 0, 1.0)
                 watch.begin(Report("0", name, options.arch, None, (slow, slow)))
                 at = text.index("add.rn.f32")
                 watch.finished(1, quick, (Edit(Span(at, at + 3), "sub"),))
                 time.sleep(1000)
             case "failed":
-                from ptxsw.failures import Failure
+                from ptxsw.ptx.failures import Failure
                 fault = Failure("vecadd", "vectorize", "KeyError: 1", "ptxsw/a.py:1", 1, None, "")
                 kernels = (Kernel("vecadd", 2, failed=fault),)
                 return Result(text, Report("0", name, options.arch, 0.5, kernels))
@@ -77,9 +77,9 @@ if behaviour != "real":
                 text = text.replace("add.rn.f32", "\\n\\nsub.rn.f32")
         return Result(text, Report("0", name, options.arch, 0.5, (Kernel("k", 2, 1, 0, 1.0),)))
     pipeline.Options, pipeline.optimize = Options, optimize
-    sys.modules["ptxsw.pipeline"] = pipeline
-import os, ptxsw.shim
-getattr(ptxsw.shim, os.environ.pop("ENTRY", "main"))()
+    sys.modules["ptxsw.driver.pipeline"] = pipeline
+import os, ptxsw.build.shim
+getattr(ptxsw.build.shim, os.environ.pop("ENTRY", "main"))()
 """
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ptxsw.toolchain.arguments import CommandLine, expand
+from ptxsw.build.arguments import CommandLine, expand
 
 
 def inputs(*arguments: str) -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.toolchain import compiler_caches
-from ptxsw.toolchain.compiler_caches import BUSTER, EXTRA_FILES, outdated, variables
+from ptxsw.build import compiler_caches
+from ptxsw.build.compiler_caches import BUSTER, EXTRA_FILES, outdated, variables
 from tests.toolchain.conftest import PTXSW, Done, run
 
 SOURCE = """\

@@ -47,7 +47,7 @@ def test_nvhpc(tmp_path: Path) -> None:
 def test_we_are_passed_over_also_through_links(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "ptxas").symlink_to(ROOT / "wrappers" / "ptxas")
-    program(tmp_path / "two" / "ptxas", "#!/usr/bin/python3\nfrom ptxsw.shim import main\n")
+    program(tmp_path / "two" / "ptxas", "#!/usr/bin/python3\nfrom ptxsw.build.shim import main\n")
     real = program(tmp_path / "three" / "ptxas")
     path = ":".join(str(tmp_path / name) for name in ("one", "two", "none", "three"))
     assert found({"PATH": path}) == real

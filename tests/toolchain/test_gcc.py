@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.toolchain import gcc, standin
-from ptxsw.toolchain.gcc import AsCommandLine
+from ptxsw.build import gcc
+from ptxsw.build import wrapper as standin
+from ptxsw.build.gcc import AsCommandLine
 from tests.toolchain.conftest import DRIVER, ROOT, Done, environment, run
 
 PREAMBLE = """\

@@ -13,11 +13,11 @@ import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw import Options, optimize
-from ptxsw.excerpt import Excerpt
-from ptxsw.passes import Passes
+from ptxsw.build.kernel_cache import KernelCache
+from ptxsw.codegen.excerpt import Excerpt
+from ptxsw.driver.passes import Passes
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.jobs import Jobs
-from ptxsw.toolchain.kernel_cache import KernelCache
 
 FOUR = frozenset(range(4))
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from ptxsw.build.messages import LineMap, map_back
+from ptxsw.build.partial import beginning, compose, finished
+from ptxsw.build.report_files import save_report
+from ptxsw.build.subprocess_guard import Lost, _pieces, call
 from ptxsw.codegen.splice import Edit
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.report import Kernel, Report, to_json
 from ptxsw.report.serial import kernel_to_json
 from ptxsw.toolchain import ptxas as assembler
-from ptxsw.toolchain.messages import LineMap, map_back
-from ptxsw.toolchain.partial import beginning, compose, finished
 from ptxsw.toolchain.process import PrivateFile
-from ptxsw.toolchain.report_files import save_report
-from ptxsw.toolchain.subprocess_guard import Lost, _pieces, call
 from tests.toolchain.conftest import KERNELS
 
 Tell = Callable[[bytes], None]

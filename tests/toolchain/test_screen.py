@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ptxsw.build.prefilter import WIDE, may_contain_candidates, version
 from ptxsw.rewrites import REWRITES
-from ptxsw.toolchain.prefilter import WIDE, may_contain_candidates, version
 from tests.toolchain.conftest import KERNELS
 
 HEAD = b".version 7.0\n.target sm_80\n"

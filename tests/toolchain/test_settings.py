@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.toolchain.settings import Settings, parse_assume
 
 

@@ -391,7 +391,7 @@ def imported(work: Path, ptxas: str, *arguments: str) -> set[str]:
     program = (
         "import os, sys; sys.path.insert(0, sys.argv.pop(1));"
         "os.execve = lambda *_: (print(*sys.modules), sys.stdout.flush(), os._exit(0));"
-        "from ptxsw.shim import main; main()"
+        "from ptxsw.build.shim import main; main()"
     )
     command = [sys.executable, "-I", "-S", "-c", program, str(ROOT), *arguments]
     done = run(command, work, environment(work, ptxas, {}))

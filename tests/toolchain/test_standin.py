@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.toolchain import find, standin
-from ptxsw.toolchain.script import write_script
-from ptxsw.toolchain.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit
+from ptxsw.build import wrapper as standin
+from ptxsw.build.script import write_script
+from ptxsw.build.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit
+from ptxsw.toolchain import find
 from tests.toolchain.conftest import ROOT, StandIn, run
 
 SOURCES = ROOT / "benchmarks" / "kernelgen" / "cuda"

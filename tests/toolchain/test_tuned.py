@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from ptxsw.driver.pipeline import Options
 from ptxsw.integrations.triton import _hook
-from ptxsw.pipeline import Options
 from ptxsw.toolchain.settings import Settings, tuned_file
 from ptxsw.toolchain.tuned import KEEP, Timing, Tuned, digest, everything, find, same_arch, store
 

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.bit_sums import BitSums
 
 WIDTH = 32

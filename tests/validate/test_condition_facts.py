@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.substitution import substitute
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.condition_facts import ConditionFacts, Range
 from ptxsw.validate.extensions import vanishes
 

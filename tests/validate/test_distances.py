@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.solver import Proved, Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.numbers import Numbers
 
 TERMS = Terms()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptxsw.ir import Body
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Body
 from ptxsw.validate.edit_map import infer
 
 LOOP = """LOOP:

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Instruction, Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.cuts import Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.equation_values import EquationValues

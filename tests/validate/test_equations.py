@@ -9,8 +9,8 @@ import pytest
 
 from ptxsw.analysis.instruction_kinds import is_equation, kind
 from ptxsw.flow.cfg import Cfg, build
-from ptxsw.ir import Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Reg
 from ptxsw.validate.equations import Equations
 from tests.validate.stories import HEAD, START
 

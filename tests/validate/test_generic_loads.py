@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.kernelgen import operators
 from benchmarks.programs.program import HERE
-from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
+from ptxsw.changes.assumptions import DEFAULT_ASSUME as DEFAULT
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head
 from tests.validate.test_warp import ROWS, judged

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.programs.program import HERE
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
 from tests.rewrites.pair import is_proved, kernel
 
 STORE, LOAD, MOVE = (

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ptxsw import checking, pipeline
 from ptxsw.analysis import address_equality
 from ptxsw.analysis.address_equality import Same
+from ptxsw.driver import checking, pipeline
 from ptxsw.parser import parse
 from ptxsw.shuffle import same_bytes
 from ptxsw.shuffle.memory_between import MemoryBetween

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Reg
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Reg
 from ptxsw.simt import launch
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.other_lane import lane_number
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.warp import source

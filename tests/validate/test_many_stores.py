@@ -13,11 +13,11 @@ import pytest
 
 from benchmarks import loads
 from benchmarks.loads import HEAD
-from ptxsw.emulator.node import Variance
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
+from ptxsw.terms.node import Variance
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate import Outcome, Proved, validate
 from ptxsw.validate.chain import Bytes, Link, Store, as_written
 from ptxsw.validate.history import joined

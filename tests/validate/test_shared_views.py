@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
+from ptxsw.changes.assumptions import DEFAULT_ASSUME as DEFAULT
 from ptxsw.validate import Proved
 from tests.validate.test_warp import PLAIN, judged
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
-from ptxsw.errors import Unsupported
+from ptxsw.changes.assumptions import DEFAULT_ASSUME as DEFAULT
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.validate.stories import STORIES, Story, Twin

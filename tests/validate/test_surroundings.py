@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.validate import Outcome, Proved, Unproved, validate
 from tests.heads import head
 

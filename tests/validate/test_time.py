@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ptxsw import checking
+from ptxsw.driver import checking
+from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME, Budget, OutOfTime
 from ptxsw.parser import parse
-from ptxsw.pipeline import Options, optimize
 from ptxsw.validate import Mismatch, Proved, validate
 from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.verify import proving

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.emulator.node import Term, Variance, split
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.memory import Memory
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxsw.emulator.node import Variance
-from ptxsw.emulator.terms import Terms
+from ptxsw.terms.node import Variance
+from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.touches import Touch, TouchesBySum
 

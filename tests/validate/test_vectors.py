@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.assumptions import DEFAULT_ASSUME as DEFAULT
+from ptxsw.changes.assumptions import DEFAULT_ASSUME as DEFAULT
 from ptxsw.parser import parse
 from ptxsw.validate import Proved, validate
 from tests.validate.stories import HEAD, START

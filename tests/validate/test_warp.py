@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxsw.errors import Unsupported
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head

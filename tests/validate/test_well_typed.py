@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.errors import ParseError
+from ptxsw.ptx.errors import ParseError
 from ptxsw.toolchain import ptxas
 from tests.rewrites.pair import kernel, outcome, rewritten
 from tests.rewrites.test_vectors_of_variables import FOUR

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ptxsw import checking
-from ptxsw.analysis.overflow import Obligation
-from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.changes.claim import Obligation
+from ptxsw.driver import checking
+from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.shuffle import same_bytes
 from ptxsw.shuffle.memory_between import MemoryBetween
 from ptxsw.shuffle.same_bytes import SameBytes

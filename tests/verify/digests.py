@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from multiprocessing import Pool
 from pathlib import Path
 
-from ptxsw.errors import PtxError
-from ptxsw.pipeline import Options, optimize
+from ptxsw.driver.pipeline import Options, optimize
+from ptxsw.ptx.errors import PtxError
 from tests.real import FIXTURES, text_of
 from tests.verify.matrix import FOLDERS, KERNELGEN, WAYS
 

@@ -27,11 +27,11 @@ from time import perf_counter
 
 from benchmarks.kernelgen import operators
 from benchmarks.provenance import provenance
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 from ptxsw.emulator.run import emulate
-from ptxsw.errors import Unsupported
-from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import Function, Module
 from ptxsw.report.model import Kernel
 from ptxsw.verify.differential import Outcome, cleaned, compare, run
 from ptxsw.verify.launches import Launch, Shape, arguments, parameters

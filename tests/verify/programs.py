@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.kernelgen import operators
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 
 KERNELGEN = Path(operators.__file__).parent / "ptx"
 OWN = Path(__file__).parent / "ptx"

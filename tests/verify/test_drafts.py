@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernelgen import operators
-from ptxsw.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.changes.plan import Plan
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
-from ptxsw.plan import Plan
 from ptxsw.shuffle.candidate_plan import draft
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms.solver import Solver
 from ptxsw.validate import Proved
 from tests.shuffle.pairs import Pair
 from tests.validate.test_warp import judged

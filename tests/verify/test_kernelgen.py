@@ -10,10 +10,11 @@ from typing import NoReturn
 import pytest
 
 from benchmarks.kernelgen.operators import OPERATORS
-from ptxsw import pipeline, validate
+from ptxsw import validate
+from ptxsw.driver import pipeline
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
+from ptxsw.terms.solver import Solver
 from ptxsw.verify.differential import compare
 from ptxsw.verify.launches import Launch, invent
 from ptxsw.verify.proving import Proof, prove

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ptxsw import verify
-from ptxsw.options import Options
+from ptxsw.changes.options import Options
+from ptxsw.changes.permutation import Permutation
+from ptxsw.driver.pipeline import optimize
 from ptxsw.parser import parse
-from ptxsw.permutation import Permutation
-from ptxsw.pipeline import optimize
 from ptxsw.verify.inferred_layout import layouts
 from ptxsw.verify.verdict import Proved
 

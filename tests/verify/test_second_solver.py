@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.kernelgen import operators
 from benchmarks.kernelgen.operators import OPERATORS
-from ptxsw import pipeline
+from ptxsw.driver import pipeline
 
 PTX = Path(operators.__file__).parent / "ptx"
 SAMPLE = [("jacobi", "paper"), ("gaussblur", "halo"), ("whispering", "early")]

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernelgen import operators
+from ptxsw.changes.options import Options
+from ptxsw.changes.plan import Plan
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
-from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.plan import Plan
 from ptxsw.rewrites.planning import decide
 from ptxsw.shuffle.legality import Legality
 from ptxsw.simt import RunError
+from ptxsw.terms.solver import Solver
 from ptxsw.validate import Outcome, Proved, validate
 from tests.shuffle import test_uniform
 from tests.shuffle.looping import SHAPES, kernel, lengths, outputs

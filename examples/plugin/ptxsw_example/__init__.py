@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from ptxsw import plugins
-from ptxsw.change import Change, Line, Refusal, Worth
+from ptxsw.changes.change import Change, Line, Refusal, Worth
+from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.splice import Edit
-from ptxsw.ir import Instruction, Int, Reg
-from ptxsw.isa import Op
-from ptxsw.plan import Proof
+from ptxsw.driver import plugins
+from ptxsw.ptx.ir import Instruction, Int, Reg
+from ptxsw.ptx.isa import Op
 from ptxsw.rewrites.base import Kernel, Outcome, Requires
 from ptxsw.semantics.registry import Meaning, Modifiers
 

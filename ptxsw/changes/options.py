@@ -1,0 +1,83 @@
+"""What `optimize` can be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+from ptxsw.ptx.target import MOST_THREADS, plain_name
+
+MODES = ("auto", "force")
+SCHEMES = ("auto", "keep", "paper", "early", "halo")
+"""What code generation can write. "keep" makes copies only."""
+FORMS = ("auto", "keep", "versioned", "uniform")
+
+
+def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
+    """Threads of a block along x, y and z from one to three numbers. Raises ValueError."""
+    try:
+        sizes = tuple(map(index, given if isinstance(given, Sequence) else (given,)))
+    except TypeError:
+        sizes = ()
+    if not 1 <= len(sizes) <= 3:
+        raise ValueError(
+            f"{given!r} is not the shape of a block, which is one to three whole numbers"
+        )
+    x, y, z = (*sizes, 1, 1)[:3]
+    if min(sizes) < 1 or x * y * z > MOST_THREADS:
+        shape = "x".join(map(str, sizes))
+        raise ValueError(f"{shape} is not a block of 1 to {MOST_THREADS} threads")
+    return x, y, z
+
+
+class Options(Struct, frozen=True):
+    """What `optimize` is asked for. Raises ValueError for a value that makes no sense.
+
+    `scheme` and `form` "auto" leave the choice to counts or to what was tuned;
+    only scheme "paper" in form "auto" is the paper's own, which is "keep". `hoist` None is what
+    the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode "auto"; None
+    is 5.
+    `rewrites` names those that are considered; ("all",) is all of them. None is all but those that
+    have to be named, or, where a scheme or a form is asked for, the three that have them.
+    `register_limit` is the candidate that `registers` is to make in place of the one predicted to
+    be best, by `tune`'s name: "32", "32-shared" with spills to shared memory, or "shared".
+    `block` are the threads along x, y and z of the blocks for which to choose, in kernels that do
+    not say it by `.reqntid`; what is made is right for all blocks.
+    """
+
+    mode: str = "auto"
+    scheme: str = "auto"
+    form: str = "auto"
+    max_delta: int = 31
+    only: str | None = None  # the kernel to rewrite, by its PTX or C++ name
+    arch: str | None = None  # "sm_80"; default: the module's target
+    assume: frozenset[str] = DEFAULT_ASSUME
+    budget_s: float = 10.0  # for the symbolic work on one kernel
+    smt2: bool = False  # keep the proofs as SMT-LIB 2 texts
+    hoist: bool | None = None
+    min_gain: float | None = None
+    rewrites: tuple[str, ...] | None = None
+    block: tuple[int, int, int] | None = None
+    register_limit: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, words in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):
+            value = getattr(self, name)
+            if value not in words:
+                raise ValueError(f"{name} is {value!r}; it can be {', '.join(words)}")
+        if not 0 <= self.max_delta <= 31:
+            raise ValueError(f"max_delta is {self.max_delta}; it can be 0 to 31")
+        if not self.assume <= ASSUMPTIONS.keys():
+            raise ValueError(f"unknown assumption {min(self.assume - ASSUMPTIONS.keys())!r}")
+        if self.arch is not None and plain_name(self.arch) is None:
+            raise ValueError(f"arch is {self.arch!r}; it has to be a name such as sm_80")
+        if self.min_gain is not None and not 0 <= self.min_gain < float("inf"):
+            raise ValueError(f"min_gain is {self.min_gain:g}; it has to be 0 or more percent")
+        if self.min_gain is not None and self.mode == "force":
+            raise ValueError("min_gain is for mode auto: force rewrites whatever is proved")
+        if self.block is not None:
+            force_setattr(self, "block", block_shape(self.block))  # one or two numbers, too

@@ -1,0 +1,122 @@
+"""What a rewrite makes of a kernel's text: spliced, checked, and taken back where it is not right.
+
+Where the check of several changes fails, part of them may still be right (`rewrites/parts.py`).
+What is weighed first is checked later: only what stays has to be right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ptxsw.analysis.lane_reuse import global_loads
+from ptxsw.changes.change import Refusal
+from ptxsw.driver.kernel_state import Progress, RewrittenState, rewritten
+from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
+from ptxsw.parser import parse
+from ptxsw.ptx.errors import ParseError
+from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
+
+if TYPE_CHECKING:
+    from ptxsw.codegen.splice import Edit
+    from ptxsw.ptx.ir import Module
+    from ptxsw.rewrites.base import Attempt, Rewrite
+
+    Text = tuple[tuple[Edit, ...], Module]
+
+
+class CheckedTexts:
+    """Writes texts and checks them; but for those of a `stand_in`, which are taken as they are."""
+
+    def __init__(self, stand_in: Rewrite | None) -> None:
+        self._stand_in = stand_in
+
+    def write(self, one: Rewrite, each: Progress, attempt: Attempt, *, checked: bool) -> None:
+        """Splice what a rewrite wrote, and check it, if that is to be done at once. Where it fails,
+        the part of the changes is kept that is proved right."""
+        each.rest()
+        if not checked:
+            self._keep(each, attempt, self._text(one, each, attempt), checked=False)
+            return
+        from ptxsw.rewrites.parts import attempts
+
+        tried, right = attempts(attempt), None
+        try:
+            part, share = next(tried)
+            while True:
+                text = self._text(one, each, part)
+                problem = self._problem(part, text[1], share)
+                right = right if problem is not None else text
+                part, share = tried.send(problem)
+        except StopIteration as end:
+            outcome: Attempt | str = end.value
+        if isinstance(outcome, str) or right is None:
+            self._give_up(each, len(each.attempts) - 1, str(outcome))
+        else:
+            self._keep(each, outcome, right, checked=True)
+
+    def _text(self, one: Rewrite, each: Progress, attempt: Attempt) -> Text:
+        """What the changes make of the kernel: the edits, and the text read again."""
+        since = each.composed(one.lower(attempt.kernel, attempt.changes))
+        try:
+            return since, parse(rewritten(each.excerpt.module.source, since))
+        except ParseError as error:  # not the input's fault, as it is elsewhere
+            raise AssertionError(f"what {one.name} wrote is no PTX: {error.message}") from error
+
+    def _keep(self, each: Progress, attempt: Attempt, text: Text, *, checked: bool) -> None:
+        number = len(each.attempts) - 1
+        each.attempts[number] = attempt
+        each.since, each.module = text
+        each.trace, each.function = None, each.module.kernel(each.function.name)
+        state = RewrittenState(number, each.module, each.function, each.since, checked=checked)
+        each.states.append(state)
+
+    def _problem(self, attempt: Attempt, text: Module, share: float) -> str | None:
+        """Why the text that was written is not taken; None where it is right, or where a stand-in
+        wrote it."""
+        if self._stand_in is not None and attempt.rewrite == self._stand_in.name:
+            return None
+        from ptxsw.driver import checking
+
+        try:
+            return checking.problem(attempt, text, share)
+        except OutOfTime:
+            return OUT_OF_TIME
+
+    def take_back_wrong(self, each: Progress, kept: int) -> str | None:
+        """Check those of the first `kept` texts that were not checked before. One that is not right
+        is taken back with all behind it; the name of its rewrite."""
+        for number, state in enumerate(each.states[:kept]):
+            reason = None if state.checked else self._late_problem(each, state)
+            if reason is None:
+                continue
+            name = each.attempts[state.number].rewrite
+            self._give_up(each, state.number, reason)
+            each.return_to(number)
+            del each.attempts[state.number + 1 :]
+            return name
+        return None
+
+    def _late_problem(self, each: Progress, state: RewrittenState) -> str | None:
+        """Why a text is not right that was not checked when it was written."""
+        attempt = each.attempts[state.number]
+        problem = self._problem(attempt, state.module, 1.0)
+        state.checked = problem is None
+        return problem
+
+    def _give_up(self, each: Progress, number: int, reason: str) -> None:
+        """Take back what a rewrite has made, and say why. What earlier ones made stays."""
+        from ptxsw.rewrites import joint
+
+        attempt = each.attempts[number]
+        if joint.is_planned(attempt):  # what was said of other loads counted on it
+            loads = [load.index for load in global_loads(attempt.kernel.trace)]
+            loops = [change for change in attempt.changes if change.rewrite == UNIFORM_LOOPS]
+            refusals = (
+                *(Refusal(attempt.rewrite, at, reason) for at in loads),
+                *(Refusal(loop.rewrite, loop.at, reason) for loop in loops),
+            )
+            each.attempts[number] = replace(attempt, changes=(), refusals=refusals, choice=None)
+        else:
+            each.drop(number, reason)

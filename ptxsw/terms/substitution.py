@@ -1,0 +1,71 @@
+"""Terms made anew from changed parts: one operation on other arguments, or other leaves below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxsw.terms.node import Term, split
+from ptxsw.terms.terms import Terms
+
+
+def rebuild(terms: Terms, term: Term, args: tuple[Term, ...]) -> Term:
+    """The same operation on other arguments, in normal form."""
+    match term.kind:
+        case "sum":
+            constant, coefficients = term.value
+            items: list[tuple[Term, int]] = []
+            for arg, coefficient in zip(args, coefficients, strict=True):
+                other, inner = split(arg)
+                constant += other * coefficient
+                items.extend((part, factor * coefficient) for part, factor in inner)
+            return terms.sum(term.width, constant, items)
+        case "mul":
+            product = args[0]
+            for arg in args[1:]:
+                product = terms.mul(product, arg)
+            return product
+        case "extract":
+            return terms.extract(args[0], term.value, term.width)
+        case "zext" | "sext":
+            return getattr(terms, term.kind)(args[0], term.width)  # type: ignore[no-any-return]
+        case "float":
+            return terms.floating(term.value, term.width, args)
+        case "apply":
+            name, own = term.value
+            return terms.apply(name, term.width, args, own)
+        case "and" | "or" | "not":
+            return getattr(terms, term.kind + "_")(*args)  # type: ignore[no-any-return]
+        case _:
+            return getattr(terms, term.kind)(*args)  # type: ignore[no-any-return]
+
+
+def substitute(
+    terms: Terms,
+    term: Term,
+    leaf: Callable[[Term], Term | None],
+    memo: dict[Term, Term] | None = None,
+) -> Term:
+    """Replace every subterm for which `leaf` gives another term, outermost first. `memo`
+    carries results from one call to the next under the same `leaf`."""
+    done: dict[Term, Term] = {} if memo is None else memo
+    stack, opened = [term], set[Term]()
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        if node not in opened:
+            new = leaf(node)
+            if new is not None or not node.args:
+                done[node] = node if new is None else new
+                stack.pop()
+                continue
+            opened.add(node)
+            missing = [a for a in node.args if a not in done]
+            if missing:
+                stack += missing
+                continue
+        args = tuple([done[a] for a in node.args])
+        done[node] = node if args == node.args else rebuild(terms, node, args)
+        stack.pop()
+    return done[term]

@@ -1,0 +1,130 @@
+"""Terms as expressions of Z3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptxsw.terms.node import OPAQUE, Term, walk_until
+
+# Kinds that the generalised form replaces by variables, too.
+COSTLY = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
+_BOOLEAN = frozenset({"eq", "ult", "ule", "slt", "sle", "not"})
+
+
+class Z3Terms:
+    """Translates terms of one table, each once. `context`: where the expressions live; without
+    one, Z3's main context. Z3 mixes expressions of one context only."""
+
+    def __init__(self, context: Any = None) -> None:
+        import z3
+
+        self._z3, self._context = z3, context
+        self._memo: tuple[dict[Term, Any], dict[Term, Any]] = ({}, {})
+
+    def expression(self, term: Term, *, exact: bool = True) -> Any:
+        """The Z3 expression of a term: a Bool for width 1, else a BitVec. Uninterpreted values
+        become constants, one for each distinct value; unless `exact`, so do products, shifts and
+        quotients."""
+        memo = self._memo[exact]
+        for node in walk_until(memo, term):
+            memo[node] = self._translation(node, [memo[a] for a in node.args], exact)
+        return memo[term]
+
+    def _translation(self, node: Term, args: list[Any], exact: bool) -> Any:
+        z3 = self._z3
+        if node.kind in OPAQUE or (node.kind in COSTLY and not exact):
+            name = variable_name(node)
+            if node.width == 1:
+                return z3.Bool(name, self._context)
+            return z3.BitVec(name, node.width, self._context)
+        if node.kind == "const":
+            if node.width == 1:
+                return z3.BoolVal(bool(node.value), self._context)
+            return self._number(int(node.value), node.width)
+        if node.width == 1 or node.kind in _BOOLEAN:
+            return self._boolean(node, args)
+        if node.kind == "ite":
+            return z3.If(args[0], *map(self._bits, args[1:]))
+        return self._vector(node, [self._bits(a) for a in args])
+
+    def _number(self, value: int, width: int) -> Any:
+        return self._z3.BitVecVal(value, width, self._context)
+
+    def _bits(self, value: Any) -> Any:
+        """A Bool as a bit vector of width 1."""
+        z3 = self._z3
+        return z3.If(value, self._number(1, 1), self._number(0, 1)) if z3.is_bool(value) else value
+
+    def _boolean(self, node: Term, args: list[Any]) -> Any:
+        z3 = self._z3
+        match node.kind:
+            case "eq":
+                return args[0] == args[1]
+            case "ult" | "ule" | "slt" | "sle":
+                a, b = map(self._bits, args)
+                if node.kind in ("slt", "sle"):
+                    return a < b if node.kind == "slt" else a <= b
+                return z3.ULT(a, b) if node.kind == "ult" else z3.ULE(a, b)
+            case "not":
+                return z3.Not(args[0])
+            case "and" | "mul":
+                return z3.And(*args)
+            case "or":
+                return z3.Or(*args)
+            case "xor":
+                return z3.Xor(*args)
+            case "ite":
+                return z3.If(*args)
+            case "extract":
+                low = int(node.value)
+                return z3.Extract(low, low, args[0]) == 1
+        raise KeyError(node.kind)
+
+    def _vector(self, node: Term, bits: list[Any]) -> Any:
+        z3, width = self._z3, node.width
+        match node.kind:
+            case "sum":
+                constant, coefficients = node.value
+                total = self._number(constant, width)
+                for value, coefficient in zip(bits, coefficients, strict=True):
+                    total = total + value * self._number(coefficient, width)
+                return total
+            case "mul":
+                product = bits[0]
+                for value in bits[1:]:
+                    product = product * value
+                return product
+            case "udiv":
+                return z3.UDiv(*bits)
+            case "urem":
+                return z3.URem(*bits)
+            case "sdiv":
+                return bits[0] / bits[1]
+            case "srem":
+                return z3.SRem(*bits)
+            case "and":
+                return bits[0] & bits[1]
+            case "or":
+                return bits[0] | bits[1]
+            case "xor":
+                return bits[0] ^ bits[1]
+            case "shl":
+                return bits[0] << bits[1]
+            case "lshr":
+                return z3.LShR(*bits)
+            case "ashr":
+                return bits[0] >> bits[1]
+            case "extract":
+                return z3.Extract(int(node.value) + width - 1, int(node.value), bits[0])
+            case "concat":
+                return z3.Concat(*bits)
+            case "zext":
+                return z3.ZeroExt(width - bits[0].size(), bits[0])
+            case "sext":
+                return z3.SignExt(width - bits[0].size(), bits[0])
+        raise KeyError(node.kind)
+
+
+def variable_name(node: Term) -> str:
+    """The variable that stands for an uninterpreted term."""
+    return f"{node.value if node.kind == 'atom' else node.kind}!{node.id}"
