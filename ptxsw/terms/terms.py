@@ -1,7 +1,7 @@
 """Terms: bit vectors, and comparisons of them.
 
 `Terms` is the symbolic algebra of `ptxsw.semantics`. Every rule here and in `bit_vectors.py` is
-exact modulo 2^width and is proved with Z3 in `tests/emulator/test_terms.py`.
+exact modulo 2^width and is proved with Z3 in `tests/terms/test_terms.py`.
 """
 
 from __future__ import annotations

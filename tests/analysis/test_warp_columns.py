@@ -11,7 +11,7 @@ from ptxsw.analysis.warp_columns import REGISTERS, Columns, WarpColumns, WarpLan
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
-from tests.emulator.shapes import random_term
+from tests.terms.shapes import random_term
 
 ITERATIONS = 3
 LANES = WarpLanes(((2, 2, 1), (3, 1, 1)), 4)

@@ -19,7 +19,7 @@ from ptxsw.rewrites import every
 from ptxsw.simt import launch
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.find import real_ptxas
-from tests.test_planning import styles, text_of
+from tests.rewrites.test_planning import styles, text_of
 
 
 @pytest.mark.parametrize(

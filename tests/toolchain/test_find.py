@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.toolchain import find
-from tests.toolchain.conftest import ROOT
+from tests.build.conftest import ROOT
 
 
 def program(path: Path, text: str = "#!/bin/sh\nexit 0\n") -> str:

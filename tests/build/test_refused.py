@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from ptxsw.report import schema
-from tests.toolchain.conftest import Build, Done, StandIn, environment, run
+from tests.build.conftest import Build, Done, StandIn, environment, run
 
 GOOD = ("-arch=sm_80", "jacobi.ptx", "-o", "out")
 WRONG = {

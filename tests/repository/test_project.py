@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.skips import LAST
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 

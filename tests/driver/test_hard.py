@@ -81,7 +81,7 @@ def test_a_long_initialiser(tmp_path: Path) -> None:
 
 
 def test_an_index_made_from_a_float_of_the_lane(tmp_path: Path) -> None:
-    path = Path(__file__).parent / "report" / "ptx" / "float_index.ptx"
+    path = Path(__file__).parents[1] / "report" / "ptx" / "float_index.ptx"
     assert run("analyze", path) == 0
     assert run("report", path, "--html", tmp_path / "page.html") == 0
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from ptxsw.report import schema
-from tests.toolchain.conftest import KERNELS, Build, StandIn
+from tests.build.conftest import KERNELS, Build, StandIn
 
 ADD = ("-arch=sm_80", "add.ptx", "-o", "out")
 Partly = Callable[..., tuple[int, int]]

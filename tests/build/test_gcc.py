@@ -14,7 +14,7 @@ import pytest
 from ptxsw.build import gcc
 from ptxsw.build import wrapper as standin
 from ptxsw.build.gcc import AsCommandLine
-from tests.toolchain.conftest import DRIVER, ROOT, Done, environment, run
+from tests.build.conftest import DRIVER, ROOT, Done, environment, run
 
 PREAMBLE = """\
 // BEGIN PREAMBLE

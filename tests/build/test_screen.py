@@ -8,7 +8,7 @@ import pytest
 
 from ptxsw.build.prefilter import WIDE, may_contain_candidates, version
 from ptxsw.rewrites import REWRITES
-from tests.toolchain.conftest import KERNELS
+from tests.build.conftest import KERNELS
 
 HEAD = b".version 7.0\n.target sm_80\n"
 TWO = b"ld.global.f32 %f1, [%rd1];\nld.global.f32 %f2, [%rd1+4];\n"

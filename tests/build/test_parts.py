@@ -23,7 +23,7 @@ from ptxsw.report import Kernel, Report, to_json
 from ptxsw.report.serial import kernel_to_json
 from ptxsw.toolchain import ptxas as assembler
 from ptxsw.toolchain.process import PrivateFile
-from tests.toolchain.conftest import KERNELS
+from tests.build.conftest import KERNELS
 
 Tell = Callable[[bytes], None]
 

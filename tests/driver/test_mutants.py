@@ -21,7 +21,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx.errors import PtxError
 from tests.real import FIXTURES, text_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FILES = [
     *FIXTURES,
     *sorted((ROOT / "benchmarks" / "kernelgen" / "ptx").glob("*.ptx")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.toolchain.conftest import ROOT
+from tests.build.conftest import ROOT
 
 TEXT = (ROOT / "docs" / "integrations.md").read_text()
 

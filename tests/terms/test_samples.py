@@ -14,8 +14,8 @@ from ptxsw.terms.samples import Samples
 from ptxsw.terms.solver import Refuted, Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.terms.z3_terms import Z3Terms
-from tests.emulator.shapes import random_term
-from tests.emulator.test_terms import bits
+from tests.terms.shapes import random_term
+from tests.terms.test_terms import bits
 
 SEEDS = st.integers(0, 2**32)
 

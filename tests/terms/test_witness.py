@@ -14,7 +14,7 @@ from ptxsw.terms.node import OPAQUE, Term, Variance, ones, walk
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.terms.witness import witness
-from tests.emulator.shapes import random_term
+from tests.terms.shapes import random_term
 
 
 @settings(max_examples=300, deadline=None)

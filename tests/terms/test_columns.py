@@ -12,7 +12,7 @@ from ptxsw.terms.columns import column
 from ptxsw.terms.evaluate import value_of
 from ptxsw.terms.node import OPAQUE, Term, Variance
 from ptxsw.terms.terms import Terms
-from tests.emulator.shapes import BINARY, constants
+from tests.terms.shapes import BINARY, constants
 
 THREADS = 5
 

@@ -9,7 +9,7 @@ import pytest
 
 import ptxsw
 
-TEXT = (Path(__file__).parent / "report" / "ptx" / "matmul.ptx").read_text()
+TEXT = (Path(__file__).parents[1] / "report" / "ptx" / "matmul.ptx").read_text()
 
 
 def test_dir_shows_the_interface() -> None:

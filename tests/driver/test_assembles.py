@@ -17,8 +17,8 @@ from tests.rewrites.test_scalar_random import drawn
 from tests.shuffle import test_random as shuffles
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_120")
-PROGRAMS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/ptx/*.ptx"))
-REPROS = sorted((Path(__file__).parent / "regressions" / "ptx").glob("*.ptx"))
+PROGRAMS = sorted((Path(__file__).parents[2] / "benchmarks").glob("*/ptx/*.ptx"))
+REPROS = sorted((Path(__file__).parents[1] / "regressions" / "ptx").glob("*.ptx"))
 USUAL = [
     path
     for path in (*FIXTURES, *PROGRAMS, *REPROS)

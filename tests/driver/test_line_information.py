@@ -17,7 +17,7 @@ from ptxsw.validate import Proved, validate
 from tests.annotations import annotated, bare, spaced
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAIRS = ROOT / "tests" / "regressions" / "ptx" / "pairs_lineinfo.ptx"
 GENERATED = sorted((ROOT / "benchmarks").glob("*/ptx/*.ptx"))
 USUAL = [

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.toolchain.conftest import DRIVER, KERNELS, ROOT, Done, StandIn, environment, run
+from tests.build.conftest import DRIVER, KERNELS, ROOT, Done, StandIn, environment, run
 
 T = TypeVar("T")
 ADD = ("-arch=sm_80", "add.ptx", "-o", "out")

@@ -17,7 +17,7 @@ from ptxsw.terms.show import show
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 from ptxsw.terms.z3_terms import Z3Terms
-from tests.emulator.shapes import (
+from tests.terms.shapes import (
     BINARY,
     COMPARISONS,
     DIVISIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.toolchain.conftest import Build
+from tests.build.conftest import Build
 
 TURN = Path(__file__).parent / "inputs" / "turn.ptx"
 

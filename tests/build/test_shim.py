@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.toolchain.conftest import DRIVER, KERNELS, ROOT, Done, StandIn, environment, run
+from tests.build.conftest import DRIVER, KERNELS, ROOT, Done, StandIn, environment, run
 
 # Each line is given to the real ptxas and to the stand-in, which finds nothing to rewrite here
 # (or is not to look). `OUT` lines write a file that is compared as well.

@@ -14,7 +14,7 @@ from ptxsw.build import wrapper as standin
 from ptxsw.build.script import write_script
 from ptxsw.build.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit
 from ptxsw.toolchain import find
-from tests.toolchain.conftest import ROOT, StandIn, run
+from tests.build.conftest import ROOT, StandIn, run
 
 SOURCES = ROOT / "benchmarks" / "kernelgen" / "cuda"
 

@@ -15,7 +15,7 @@ import pytest
 
 from ptxsw.build import compiler_caches
 from ptxsw.build.compiler_caches import BUSTER, EXTRA_FILES, outdated, variables
-from tests.toolchain.conftest import PTXSW, Done, run
+from tests.build.conftest import PTXSW, Done, run
 
 SOURCE = """\
 __global__ void jac(const float* __restrict__ a, float* __restrict__ b, int n) {

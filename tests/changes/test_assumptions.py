@@ -10,7 +10,7 @@ import pytest
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from tests.cli.test_cli import ptxsw
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NAMES = "|".join(ASSUMPTIONS)
 
 

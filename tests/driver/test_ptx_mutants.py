@@ -11,7 +11,7 @@ from ptxsw.cli.commands import app
 from tests.heads import head
 from tests.ptx_mutants import LIMIT_SECONDS, faults, faults_of, limited, mutant, without_tools
 
-FILE = Path(__file__).parent / "regressions" / "ptx" / "memory_operand.ptx"
+FILE = Path(__file__).parents[1] / "regressions" / "ptx" / "memory_operand.ptx"
 
 COMMANDS: dict[str, list[object]] = {
     "analyze": [FILE], "report": [FILE], "check": [FILE], "predict": [FILE],
