@@ -33,6 +33,8 @@ _CONTROL = isa.opcodes(Trait.JUMP) | isa.opcodes(Trait.LEAVE)
 _IMPURE = isa.opcodes(Trait.IMPURE)
 _MEET = isa.opcodes(Trait.MEETS)
 _ASK = isa.opcodes(Trait.ASKS_WHO_IS_HERE)
+_WRITES = isa.Effect.WRITE | isa.Effect.CALL
+_WRITERS = isa.opcodes(Trait.SCALAR_ACCESS) - {"ld"}
 _MAY_ASK = frozenset({"shfl", "vote"})  # of those that meet, the two that are understood
 
 # Modifiers of plain accesses. Cache operators and hints say how, not what; what is not here
@@ -136,6 +138,24 @@ def clobbers(instruction: Instruction) -> bool:
     if not isa.known(instruction):
         return True
     return bool(isa.effects(instruction.opcode, instruction.modifiers))
+
+
+def may_write(instruction: Instruction) -> bool:
+    """May it write global memory, or let another kernel's writes be seen?"""
+    if instruction.opcode == "griddepcontrol":
+        return True
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    private = instruction.opcode in _WRITERS and isa.space(instruction) in isa.WITHIN_BLOCK
+    return bool(effects & _WRITES) and not private
+
+
+def written_address(instruction: Instruction) -> Mem | None:
+    """Where a store or atomic writes; None for what may write anywhere."""
+    addresses = [o for o in instruction.operands if isinstance(o, Mem)]
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    single = instruction.opcode in _WRITERS and len(addresses) == 1
+    sized = isa.access_type(instruction) is not None and not effects & isa.Effect.ASYNC
+    return addresses[0] if single and sized else None
 
 
 def meets(instruction: Instruction) -> bool:

@@ -22,8 +22,7 @@ from ptxsw.validate.claims import read_claim
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
 from ptxsw.validate.scopes import renumbered
-from ptxsw.validate.surroundings import difference
-from ptxsw.validate.well_typed import ill_typed
+from ptxsw.validate.signature_check import difference, ill_typed
 
 if TYPE_CHECKING:
     from ptxsw.validate.proof import Validation

@@ -1,16 +1,33 @@
-"""Claims made ready to be used and proved: their code, parsed over the first text's registers."""
+"""Claims: code over the first text's registers, used where a comparison begins, and proved where
+one ends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
+from ptxsw.changes.assumptions import FINITE_LOOPS
 from ptxsw.changes.claim import Claim
+from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg, Variable
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
+from ptxsw.validate.chain import CLAIMED, Store
+from ptxsw.validate.compare import NOTHING, StoreDifference
+from ptxsw.validate.conditions import assumed
+from ptxsw.validate.cuts import Cut
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.evaluate import Evaluator, Get
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.outcome import Differ, GiveUp
+from ptxsw.validate.path import Path
+from ptxsw.validate.runner import Runner
+from ptxsw.validate.text import Text
 
 
 class ReadClaim(Struct, frozen=True):
@@ -70,3 +87,189 @@ def at_label(claims: Sequence[ReadClaim], labels: Sequence[str]) -> list[ReadCla
 def is_inequality(claim: ReadClaim) -> bool:
     """May a claim say how large a value is?"""
     return claim.claim.relation in ("implies", "true")
+
+
+class ClaimChecker:
+    """Uses claims and proves them. `assumptions` collects what that rests on, of what is
+    `allowed`."""
+
+    def __init__(
+        self,
+        claims: Sequence[ReadClaim],
+        texts: tuple[Text, Text],
+        equality: Equality,
+        memory: Memory,
+        allowed: frozenset[str],
+        assumptions: dict[str, None],
+    ) -> None:
+        self._claims = claims
+        self._old, self._new = texts
+        self._equality, self._prover = equality, equality.prover
+        self._memory = memory
+        self._terms: Terms = memory.terms
+        self._allowed, self._assumptions = allowed, assumptions
+
+    def at(self, position: int) -> list[ReadClaim]:
+        """The claims that hold where a block of the first text begins."""
+        return at_label(self._claims, self._old.labels(position))
+
+    def false_at(self, position: int) -> frozenset[str]:
+        """Of the predicates under which something is claimed, those that branches of the second
+        text show to be false at a position of it."""
+        if not self._conditions:
+            return frozenset()
+        equations = self._new.equations
+        decided = equations.branches(equations.at(position))
+        return frozenset(r.name for r, value in decided if not value and r in self._conditions)
+
+    @cached_property
+    def _conditions(self) -> frozenset[Reg]:
+        """The predicates under which something is claimed."""
+        return frozenset(Reg(c.claim.where) for c in self._claims if c.claim.where)
+
+    # ------------------------------------------------------------ using them
+
+    def assume(self, cut: Cut, told: dict[Reg, Term], live: frozenset[Reg]) -> None:
+        """Use the claims that apply at a cut. `told` gets the values of registers that are not live
+        in the first text."""
+        # Claims about memory first: loads in the code of other claims must see the stores that the
+        # second text has deferred.
+        for claim in sorted(self.at(cut.old_position), key=lambda c: not c.claim.about_memory):
+            self._assume(cut, claim, told, live)
+
+    def _assume(
+        self, cut: Cut, claim: ReadClaim, told: dict[Reg, Term], live: frozenset[Reg]
+    ) -> None:
+        """Use a claim where it holds."""
+        if not self._applies(claim, cut.new.get, cut.conditions):
+            return
+        at = cut.start(0, cut.conditions)
+        if claim.claim.about_memory:
+            store = self._difference(claim, at, cut, cut.new.get(claim.register))
+            cut.stores = (*cut.stores, store)
+            return
+        value = self._value(claim, at, cut)
+        if claim.claim.relation == "true":
+            cut.assume(value)
+        elif claim.claim.relation == "implies":
+            # Where a branch has decided the predicate, what it implies is a plain fact: facts are
+            # read off faster than disjunctions.
+            held = cut.new.get(claim.register)
+            certain = held in cut.conditions
+            cut.assume(value if certain else self._terms.or_(self._terms.not_(held), value))
+        elif claim.register in live:
+            cut.assume(self._terms.eq(cut.new.get(claim.register), value))
+        else:
+            told[claim.register] = value
+            cut.new.values.pop(claim.register, None)
+
+    def _applies(self, claim: ReadClaim, get: Get, given: Sequence[Term]) -> bool:
+        """Is the claim known to apply here? Raises GiveUp if that is undecided for a claim about
+        memory: how the two memories differ has to be known."""
+        if not claim.claim.where:
+            return True
+        where = get(Reg(claim.claim.where))
+        if claim.claim.about_memory and {where, self._terms.not_(where)}.isdisjoint(given):
+            raise GiveUp("it is not known whether a store is put off")
+        return where in given
+
+    def _value(self, claim: ReadClaim, at: Path, cut: Cut) -> Term:
+        """The value that a claim speaks of, in a state of the first text."""
+        return self._run(claim, at, cut).get(claim.value)
+
+    def _run(self, claim: ReadClaim, at: Path, cut: Cut, held: Term | None = None) -> Path:
+        """A claim's code in a state of the first text. What it reads by `.nc` is what the first
+        text reads so: of other bytes that says nothing."""
+        evaluator = Evaluator(self._terms, self._old.module, claim.function)
+        runner = Runner(
+            build(claim.function.body), evaluator, self._memory, cut.old.runner.windows,
+            witness=False, constant=lambda load, _: load.nc,
+        )  # fmt: skip
+        path = Path(at.get, at.conditions, 0, stores=[list(epoch) for epoch in at.stores])
+        if held is not None:
+            path.written[claim.value] = held
+        for index, instruction in enumerate(claim.instructions):
+            runner.run(path, instruction, index)
+        return path
+
+    # ------------------------------------------------------------ proving them
+
+    def check(self, position: int, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> None:
+        """What is claimed of values where two paths end holds there. Raises Differ."""
+        for claim in self.at(position):
+            if not claim.claim.about_memory:
+                self._check(claim, cut, old, new, joint)
+
+    def _check(
+        self, claim: ReadClaim, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
+    ) -> None:
+        assert old.end is not None and new.end is not None
+        if claim.claim.where:
+            where = new.get(Reg(claim.claim.where))
+            if self._terms.not_(where) in joint:
+                return  # nothing is claimed in the copy of the loop that is as it was
+            joint = assumed(joint, where, self._terms)
+        at = Path(old.get, joint, 0, stores=old.stores)
+        value = self._value(claim, at, cut)
+        if claim.claim.relation == "true":
+            if not self._prover.holds(value, joint):
+                what = f"it is not shown that what is claimed at {claim.claim.label} is true"
+                raise Differ(what, old.end.index, new.end.index, self._prover.example)
+            return
+        held = new.get(claim.register)
+        if claim.claim.relation == "is":
+            holds = self._equality.same(held, value, joint)
+        else:
+            never = self._terms.not_(held) in joint
+            holds = never or self._prover.holds(value, assumed(joint, held, self._terms))
+        if not holds:
+            what = f"it is not shown that {claim.register.name} {claim.claim.relation}"
+            raise Differ(
+                f"{what} what is claimed at {claim.claim.label}",
+                old.end.index, new.end.index, self._prover.example,
+            )  # fmt: skip
+
+    # ------------------------------------------------------------ stores that are put off
+
+    def speaks_of_memory(self, position: int) -> bool:
+        """Is anything claimed of memory where a block begins?"""
+        return any(claim.is_about_memory for claim in self.at(position))
+
+    def puts_off(self, position: int) -> bool:
+        """Is it claimed that the memories of the two texts differ where a block begins?"""
+        return any(claim.claim.about_memory for claim in self.at(position))
+
+    def store_difference(
+        self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
+    ) -> StoreDifference:
+        """By what the memories differ behind two paths, as claims say."""
+        assert old.end is not None
+        if old.end.kind != "cut":
+            if any(map(self.puts_off, old.end.targets)):
+                raise GiveUp("memory is claimed to differ behind an indirect branch")
+            return NOTHING
+        both: tuple[list[Store], list[Store]] = [], []
+        for claim in self.at(old.end.position):
+            if claim.claim.about_memory and self._applies(claim, new.get, joint):
+                at = Path(old.get, joint, 0, stores=old.stores)
+                store = self._difference(claim, at, cut, new.get(claim.register))
+                both[1].append(store)
+                if claim.claim.relation == "overwritten":
+                    both[0].append(store)
+        return both
+
+    def _difference(self, claim: ReadClaim, at: Path, cut: Cut, held: Term) -> Store:
+        """The store by which the first text's memory differs from the second's, in a state of the
+        first, if the claim's register holds `held`. Bytes that will be overwritten may hold
+        anything."""
+        # If the loop never ends, the first text has stored in each iteration and the second has
+        # not, which another thread could see.
+        if FINITE_LOOPS not in self._allowed:
+            raise GiveUp(f"{FINITE_LOOPS} is not assumed, and stores are put off until a loop ends")
+        self._assumptions[FINITE_LOOPS] = None
+        store = self._run(claim, at, cut, held).stores[-1][-1]
+        value = store.value
+        if claim.claim.relation == "overwritten":
+            name = f"overwritten {self._claims.index(claim)}"
+            value = self._terms.atom(name, value.width, Variance.LANE)
+        return Store(store.target, value, store.guard, CLAIMED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ptxsw.analysis.instruction_kinds import clobbers
+from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms.digits import is_digit
 from ptxsw.terms.evaluate import evaluate
@@ -18,7 +19,6 @@ from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.path import Path
 from ptxsw.validate.touches import Touch
-from ptxsw.validate.writers import PRIVATE
 
 _MAX_KEPT = 64  # paths
 
@@ -66,7 +66,7 @@ class EpochAccesses:
         begin, end = events_of(old, epoch)
         accesses = Accesses()
         for touch in old.touches:
-            if touch.target.space in PRIVATE or not begin <= touch.before <= end:
+            if touch.target.space in isa.WITHIN_BLOCK or not begin <= touch.before <= end:
                 continue
             if not touch.loads:
                 accesses.stores.append(touch)

@@ -15,7 +15,7 @@ from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.carried import Carried, unknown_at
-from ptxsw.validate.claim_checker import ClaimChecker
+from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.equality import Equality

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ptxsw.analysis.instruction_kinds import Kind, kinds
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms.node import Term
-from ptxsw.validate.claim_checker import ClaimChecker
+from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.equality import Equality

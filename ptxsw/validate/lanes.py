@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import combinations
 
+from ptxsw.analysis.instruction_kinds import may_write, written_address
 from ptxsw.emulator.run import emulate_blocks
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.emulator.state import State
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.solver import Solver
@@ -31,7 +33,6 @@ from ptxsw.validate.runner import WARP_QUESTIONS
 from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.text import MAX_KNOWN, Text
 from ptxsw.validate.warp import WarpView
-from ptxsw.validate.writers import PRIVATE, may_write, written_address
 
 _MAX_STATES = 8
 _WORD = 32
@@ -289,7 +290,7 @@ class KernelLanes:
             reached = self.old.cfg.block_of[index] in self.old.cfg.rank
             if may_write(instruction) and reached and index not in addressed:
                 return None
-        return tuple(access for access in writers if access.space not in PRIVATE)
+        return tuple(access for access in writers if access.space not in isa.WITHIN_BLOCK)
 
     @cached_property
     def written_bases(self) -> frozenset[Term | None]:

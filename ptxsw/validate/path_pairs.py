@@ -91,7 +91,9 @@ class PathPairs:
             raise
         for a, b in met:
             if meets(a.instruction):
-                self._context.meetings.meet(a.index, b.index, whole=self._is_whole(cut, b, joint))
+                self._context.barrier_pairs.meet(
+                    a.index, b.index, whole=self._is_whole(cut, b, joint)
+                )
         self._follow(cut, old, new)
 
     def compare_by_bounds(self, header: int | None) -> None:

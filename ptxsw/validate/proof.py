@@ -28,7 +28,7 @@ class Validation:
         an induction over the segments that a thread runs. Where an end knows less than its pair
         was proved with, that pair is open again."""
         context, worklist = self.context, self.context.worklist
-        context.versions.check_questions()
+        context.barrier_pairs.check_questions()
         self._begin()
         while worklist:
             self._budget.check()
@@ -39,7 +39,7 @@ class Validation:
             elif not prove_identical(context, pair):
                 self._segments.prove(pair)
         context.waiting_lanes.check(worklist.proved)
-        context.meetings.check(context.old.cfg.instructions.__getitem__)
+        context.barrier_pairs.check()
 
     @property
     def may_tell_more(self) -> bool:

@@ -12,25 +12,23 @@ from ptxsw.emulator.budget import Budget
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
+from ptxsw.validate.barrier_pairs import BarrierPairs
 from ptxsw.validate.claims import ReadClaim, is_inequality
+from ptxsw.validate.cut_point_map import CutPointMap, Worklist
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.evaluate import Computed
-from ptxsw.validate.images import Images
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
-from ptxsw.validate.meetings import Meetings
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.prover import Prover
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.relation import Relation
 from ptxsw.validate.simplifier import Simplifier
 from ptxsw.validate.text import Text
-from ptxsw.validate.versions import Versions
 from ptxsw.validate.waiting_lanes import WaitingLanes
-from ptxsw.validate.worklist import Worklist
 
 MOST_WORK = 16_000_000
 """What the solver may do for one proof, in its own units of work."""
@@ -70,9 +68,8 @@ class ProofContext:
         computed: Computed = {}
         texts = Text(terms, *old, computed=computed), Text(terms, *new, "new register ", computed)
         self.old, self.new = texts
-        self.images = images = Images(texts, edits.images, claims)
-        self.versions = Versions(*texts)
-        self.meetings = Meetings(self.versions)
+        self.images = images = CutPointMap(texts, edits.images, claims)
+        self.barrier_pairs = BarrierPairs(*texts)
         self.layout = self._layout(permutation, *new)
         declared = Declared(terms, self.memory, self.old, self.new if permutation is None else None)
         self.lanes = lanes = KernelLanes(

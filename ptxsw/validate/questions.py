@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from ptxsw.analysis.instruction_kinds import may_write
 from ptxsw.changes.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.terms import Terms
@@ -20,7 +21,6 @@ from ptxsw.validate.path import Path
 from ptxsw.validate.read_by_others import ReadByOthers, Samples
 from ptxsw.validate.text import Text
 from ptxsw.validate.touches import Touch
-from ptxsw.validate.writers import may_write
 from ptxsw.validate.written_ranges import WrittenRanges
 
 

@@ -1,7 +1,7 @@
 """The relation of two texts: assumed where a comparison begins, proved where one ends.
 
 Registers that live on in both texts are equal. Registers of the second text alone hold what a
-claim says (`claim_checker.py`), what a load gave (`held_loads.py`), or what control has brought
+claim says (`claims.py`), what a load gave (`held_loads.py`), or what control has brought
 (`extra_registers.py`).
 """
 
@@ -13,8 +13,7 @@ from functools import partial
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.claim_checker import ClaimChecker
-from ptxsw.validate.claims import ReadClaim, is_inequality
+from ptxsw.validate.claims import ClaimChecker, ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import Pair

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from itertools import product
 
 from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
-from ptxsw.validate.copies import Copies
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
+from ptxsw.validate.identical import Copies
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import Path
 from ptxsw.validate.path_pairs import PathPairs

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from ptxsw.analysis.address_equality import prove_disjoint
-from ptxsw.analysis.instruction_kinds import Kind, clobbers, kind
+from ptxsw.analysis.instruction_kinds import Kind, clobbers, kind, may_write, written_address
 from ptxsw.analysis.pointers import Pointers, pointer_bases, pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, is_barrier
 from ptxsw.changes.assumptions import NO_RACE
@@ -38,7 +38,6 @@ from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.epoch_accesses import EpochAccesses, Read, events_of
 from ptxsw.validate.path import Path
 from ptxsw.validate.touches import uncovered
-from ptxsw.validate.writers import PRIVATE, may_write, written_address
 
 _OF_GRID = ("global", "generic")
 _NAMED = frozenset({Origin.PARAMETER, Origin.SYMBOL})
@@ -189,7 +188,7 @@ class SharedViews:
 
     @cached_property
     def _reaching(self) -> ReachingStores:
-        private = {a.instruction.span for a in self._trace.accesses if a.space in PRIVATE}
+        private = {a.instruction.span for a in self._trace.accesses if a.space in isa.WITHIN_BLOCK}
 
         def writes(instruction: Instruction) -> bool:
             elsewhere = instruction.span in private and written_address(instruction) is not None

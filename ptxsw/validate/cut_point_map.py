@@ -1,17 +1,19 @@
-"""Where places of the first text lie in the second, and at which of them a comparison ends."""
+"""Where places of the first text lie in the second, at which of them a comparison ends,
+and which of these pairs a proof has reached."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
+from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.text import Text
 
 
-class Images:
+class CutPointMap:
     """For each cut, a place where a block of the first text begins, its images: the places in the
     second text that correspond to it. Blocks without one are run through. `copies` has those of
-    places in the middle of blocks, at which only some comparisons end (`copies.py`)."""
+    places in the middle of blocks, at which only some comparisons end (`identical.py`)."""
 
     def __init__(
         self,
@@ -76,3 +78,37 @@ class Images:
         own = {q for q in images if not set(labels).isdisjoint(self._new.labels(q))}
         if own:
             self.places[place] = frozenset(own)
+
+
+class Worklist:
+    """Open pairs, of which the one that control came to last is the next, and proved ones."""
+
+    def __init__(self) -> None:
+        self._open: dict[Pair, None] = {}
+        self._proved: set[Pair] = set()
+
+    def __bool__(self) -> bool:
+        """Is any pair open?"""
+        return bool(self._open)
+
+    @property
+    def proved(self) -> Set[Pair]:
+        """The pairs that were taken, and are not open again."""
+        return self._proved
+
+    def take(self) -> Pair:
+        """The next pair, which counts as proved from now on: an induction."""
+        pair, _ = self._open.popitem()
+        self._proved.add(pair)
+        return pair
+
+    def come_to(self, pair: Pair) -> None:
+        """Control comes to a pair: it is open, unless it is proved."""
+        if pair not in self._proved:
+            self._open[pair] = None
+
+    def reopen(self, pair: Pair) -> None:
+        """Less is known of a pair than when it was proved."""
+        if pair in self._proved:
+            self._proved.discard(pair)
+            self._open[pair] = None
