@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Final
 
     from ptxsw.build.arguments import CommandLine, Input
-    from ptxsw.build.kernel_cache import KernelCache
     from ptxsw.build.real_assembler import Target
+    from ptxsw.toolchain.cache import KernelCache
     from ptxsw.toolchain.settings import Settings
 
     Tell = Callable[[bytes], None]
@@ -135,7 +135,7 @@ class Job:
     def _kernel_cache(self) -> KernelCache | None:
         if self._store is None:
             return None
-        from ptxsw.build.kernel_cache import KernelCache
+        from ptxsw.toolchain.cache import KernelCache
 
         settings = self._circumstances(self._line.arch).encode()
         return KernelCache(self._store, settings, lines=self._settings.report is not None)

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from ptxsw import __version__
 from ptxsw.build import compiler_caches, gcc
-from ptxsw.build.setting_problems import setting_problems
-from ptxsw.build.wrapper import settings_directory
+from ptxsw.build.wrapper import setting_problems, settings_directory
 from ptxsw.toolchain import find, ptxas
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 
-from ptxsw.ptx.file_names import file_stem
+from ptxsw.ptx.files import file_stem
 from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain.cache import key
 

@@ -1,16 +1,18 @@
-"""Putting the stand-in where build tools look for ptxas: the variables that lead to it."""
+"""The environment of a build that meets the wrapper: variables that lead to it, and what is wrong
+with those that steer it."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ptxsw.build import compiler_caches
 from ptxsw.build.gcc import NAME, VARIABLE, real_nvptx_as
-from ptxsw.build.script import data_directory, write_script
-from ptxsw.build.toolkit import ToolkitError, shadow
+from ptxsw.build.toolkit import ToolkitError, data_directory, shadow, write_script
+from ptxsw.toolchain import find
+from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError
 
 
 def settings_directory(environ: Mapping[str, str]) -> Path:
@@ -120,3 +122,22 @@ _WITH_TOOLKIT = {
         'export XLA_FLAGS="${{XLA_FLAGS-}} --xla_gpu_cuda_data_dir="{cuda}\n'
     ),
 }
+
+
+_PREFIX = "PTXSW_"
+
+
+def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
+    """Variables of ours that nobody reads, and values that make no sense, a sentence for each."""
+    names = {name.removeprefix(_PREFIX): name for name in VARIABLES}
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name not in (*VARIABLES, find.TRIED):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name.removeprefix(_PREFIX), names, 1)
+            meant = f"; did you mean {names[near[0]]}?" if near else ""
+            yield f"{name} is not a variable of ptxsw{meant}"
+    try:
+        Settings(environ)
+    except SettingsError as error:
+        yield from error.problems

@@ -14,7 +14,6 @@ from ptxsw.cli import (
     optimize,
     predict,
     report,
-    rewrites,
     standin,
     tune,
     verify,
@@ -23,7 +22,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError
 
 __all__ = [
-    "analyze", "app", "assemble", "check", "optimize", "predict", "report", "rewrites", "standin",
+    "analyze", "app", "assemble", "check", "optimize", "predict", "report", "standin",
     "tune", "verify",
 ]  # fmt: skip
 

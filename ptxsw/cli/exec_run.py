@@ -10,9 +10,8 @@ from ptxsw.cli.files import CommandError
 
 def run(command: list[str]) -> None:
     """Raises CommandError where the build cannot be started."""
-    from ptxsw.build.setting_problems import setting_problems
     from ptxsw.build.toolkit import ToolkitError
-    from ptxsw.build.wrapper import build_environment
+    from ptxsw.build.wrapper import build_environment, setting_problems
 
     for problem in setting_problems(os.environ):
         sys.stderr.write(f"ptxsw: {problem}\n")

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ptxsw.cli.terminal import write_exact
-from ptxsw.ptx.encoding import decoded, encoded
 from ptxsw.ptx.errors import naming
+from ptxsw.ptx.files import decoded, encoded
 
 if TYPE_CHECKING:
     from ptxsw.report import Report

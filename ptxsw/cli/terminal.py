@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from ptxsw.ptx.encoding import encoded
+from ptxsw.ptx.files import encoded
 from ptxsw.ptx.printable import lines, well_formed
 
 if TYPE_CHECKING:

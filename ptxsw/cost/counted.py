@@ -29,7 +29,7 @@ from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ptx import isa
-from ptxsw.ptx.encoding import encoded
+from ptxsw.ptx.files import encoded
 from ptxsw.ptx.ir import Function
 from ptxsw.ptx.target import plain_name
 from ptxsw.toolchain import ptxas

@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ptxsw.toolchain.program_files import program_file
-from ptxsw.toolchain.programs import places
+from ptxsw.toolchain.programs import places, program_file
 
 
 class NoNvdisasm(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ptxsw import __version__
-from ptxsw.ptx.json_text import parsed
+from ptxsw.ptx.files import parsed
 from ptxsw.ptx.printable import one_line
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Cost, Kernel

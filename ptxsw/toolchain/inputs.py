@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ptxsw.ptx.encoding import decoded
+from ptxsw.ptx.files import decoded
 from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import programs
 

@@ -1,11 +1,14 @@
-"""Finding the programs of a CUDA toolkit: beside a ptxas, on PATH, in a Python package."""
+"""Programs of a CUDA toolkit: finding them beside a ptxas, on PATH, or in a Python package, and
+the files that are handed to them."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from ptxsw.toolchain import find
 
@@ -44,3 +47,33 @@ def locate(name: str, advice: str) -> str:
     if path is None:
         raise Missing(f"no {name} found; {advice}")
     return path
+
+
+class ProgramFile(NamedTuple):
+    """A file: its path for a program that is started with these descriptors open, and a function
+    that reads it, which gives nothing where the program has removed it."""
+
+    path: str
+    descriptors: tuple[int, ...]
+    read: Callable[[], bytes]
+
+
+@contextmanager
+def program_file(content: bytes, name: str) -> Iterator[ProgramFile]:
+    """A file for as long as the context lasts, with this `name` where it is not in memory. Raises
+    OSError."""
+    if hasattr(os, "memfd_create"):
+        from ptxsw.toolchain.process import PrivateFile  # not for Windows
+
+        file = PrivateFile(content)
+        try:
+            yield ProgramFile(file.path, (file.descriptor,), file.read)
+        finally:
+            os.close(file.descriptor)
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        path = Path(directory, name)
+        path.write_bytes(content)
+        yield ProgramFile(str(path), (), lambda: path.read_bytes() if path.exists() else b"")

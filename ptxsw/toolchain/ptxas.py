@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ptxsw.ptx.encoding import encoded
+from ptxsw.ptx.files import encoded
 from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import find
-from ptxsw.toolchain.program_files import program_file
+from ptxsw.toolchain.programs import program_file
 
 
 class Resources(Struct, frozen=True):

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ptxsw.ptx.errors import naming
-from ptxsw.ptx.json_text import parsed
+from ptxsw.ptx.files import parsed
 from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain.settings import tuned_file
 

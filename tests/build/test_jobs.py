@@ -13,10 +13,9 @@ import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw import Options, optimize
-from ptxsw.build.kernel_cache import KernelCache
 from ptxsw.codegen.excerpt import Excerpt
 from ptxsw.driver.passes import Passes
-from ptxsw.toolchain.cache import Cache
+from ptxsw.toolchain.cache import Cache, KernelCache
 from ptxsw.toolchain.jobs import Jobs
 
 FOUR = frozenset(range(4))

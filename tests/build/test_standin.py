@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.build import wrapper as standin
-from ptxsw.build.script import write_script
-from ptxsw.build.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit
+from ptxsw.build.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit, write_script
 from ptxsw.toolchain import find
 from tests.build.conftest import ROOT, StandIn, run
 

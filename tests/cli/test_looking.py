@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.cli.help import GROUPS
+from ptxsw.cli.app import GROUPS
 from tests.cli.test_cli import JACOBI, ROOT, ptxsw
 
 MATMUL = ROOT / "tests" / "report" / "ptx" / "matmul.ptx"

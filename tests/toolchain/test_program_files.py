@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.toolchain.program_files import ProgramFile, program_file
+from ptxsw.toolchain.programs import ProgramFile, program_file
 
 
 @pytest.fixture(params=["in memory", "in a directory"])
