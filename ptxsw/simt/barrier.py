@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.simt.code import Code
+from ptxsw.simt.lanes import as_array
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.state import Array, Fragment, Index
 from ptxsw.simt.threads import Threads
@@ -87,8 +88,7 @@ class _Arrival(Struct, frozen=True):
         value, poison = read(machine, part.frame, part.exact)
         if poison is not None:
             raise machine.poisoned(part, None, "is an operand of a barrier")
-        array = np.array([value]) if isinstance(value, int) else value.array
-        return np.broadcast_to(array, part.count)
+        return np.broadcast_to(as_array(value), part.count)
 
     def opens(self, machine: Machine, part: Fragment) -> bool:
         """Everybody is here: no need to wait."""
@@ -116,8 +116,7 @@ class _Arrival(Struct, frozen=True):
         value, poison = self.votes(machine, part.frame, part.exact)
         if poison is not None:
             raise machine.poisoned(part, None, "is an operand of a barrier")
-        array = np.array([value]) if isinstance(value, int) else value.array
-        return np.broadcast_to(array, part.count).astype(np.int64)
+        return np.broadcast_to(as_array(value), part.count).astype(np.int64)
 
     def come(self, machine: Machine, part: Fragment) -> None:
         """Arrives at the barriers that its threads name."""

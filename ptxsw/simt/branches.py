@@ -9,6 +9,7 @@ import numpy as np
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.ptx.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable, flatten
 from ptxsw.simt.code import Code, header_variables, size_of
+from ptxsw.simt.lanes import as_array
 from ptxsw.simt.library import LIBRARY
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import LOCAL
@@ -51,7 +52,10 @@ def bra(code: Code, instruction: Instruction, pc: int) -> Op:
 
 def _label(code: Code, name: str, scope: int) -> int:
     """A label as seen from a scope: its own, else the function's."""
-    return code.labels[(name, scope) if (name, scope) in code.labels else (name, 0)]
+    at = code.labels.get((name, scope), code.labels.get((name, 0)))
+    if at is None:
+        raise ValueError(f"no label {name}")
+    return at
 
 
 @handles("brx", guarded=True)
@@ -75,8 +79,7 @@ def brx(code: Code, instruction: Instruction, pc: int) -> Op:
         if poison is not None:
             undefined = poison if isinstance(poison, np.ndarray) else None
             raise machine.poisoned(part, undefined, "decides where to branch")
-        array = np.array([value]) if isinstance(value, int) else value.array
-        numbers = np.broadcast_to(array, part.count).astype(np.int64)
+        numbers = np.broadcast_to(as_array(value), part.count).astype(np.int64)
         if (numbers >= len(targets)).any():
             at = int(np.flatnonzero(numbers >= len(targets))[0])
             what = f"entry {int(numbers[at])} of a table of {len(targets)} branch targets"
@@ -268,8 +271,7 @@ def _pass(
         value, poison = read(machine, part.frame, part.exact)
         slot = frame.code.slot(Reg(variable.name))
         inner = Fragment(frame, 0, part.idx, None)
-        array = np.array([value]) if isinstance(value, int) else value.array
-        frame.write(slot, inner, array, poison, exact=True)
+        frame.write(slot, inner, as_array(value), poison, exact=True)
         return
     source = variable_at(part.frame, operand)
     if source is None:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxsw.simt import floats, rounding
-from ptxsw.simt.floats import ArithmeticModifiers, Function, NoFunction
+from ptxsw.simt.floats import (
+    ArithmeticModifiers,
+    Function,
+    NoFunction,
+    arithmetic,
+    comparison,
+    float_property,
+)
 
 Array = NDArray[Any]
 
@@ -138,3 +146,16 @@ def _odd(number: Array, exact: Array) -> Array:
     even = (rounded.view(np.uint64) & np.uint64(1)) == 0
     toward = np.where(error > 0, np.inf, -np.inf)
     return np.where((error != 0) & even, np.nextafter(rounded, toward), rounded)
+
+
+@cache
+def function(name: str) -> Function:
+    """The function over arrays of bits that an instruction computes. Raises NoFunction."""
+    opcode, *modifiers = name.split(".")
+    if opcode == "cvt":
+        return conversion(modifiers)
+    if opcode == "setp":
+        return comparison(modifiers)
+    if opcode == "testp":
+        return float_property(modifiers)
+    return arithmetic(opcode, modifiers)

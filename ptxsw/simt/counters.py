@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from msgspec import Struct, field
@@ -11,6 +12,12 @@ from msgspec import Struct, field
 from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.code import Code
 from ptxsw.simt.state import Array, Index
+
+if TYPE_CHECKING:
+    from ptxsw.ptx.ir import Instruction
+    from ptxsw.simt.chunk import Chunk
+    from ptxsw.simt.memory import AccessedBytes
+    from ptxsw.simt.state import Fragment
 
 SECTOR = 32  # bytes
 
@@ -91,3 +98,15 @@ def sectors(warps: Array, offsets: Index, size: int) -> int:
     order = np.lexsort((first, warps))
     first, warps = first[order], warps[order]
     return 1 + int(np.count_nonzero((first[1:] != first[:-1]) | (warps[1:] != warps[:-1])))
+
+
+class Recorder(Protocol):
+    """Sees a run go by. What it raises ends the run."""
+
+    def access(
+        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool
+    ) -> None:
+        """Threads of a fragment access `size` bytes each; an atomic operation writes."""
+
+    def executed(self, kernel: Sequence[Instruction], warps: Sequence[int]) -> None:
+        """How many warps have executed each instruction of one function, when the run ends."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsw.simt.float_functions import function
+from ptxsw.simt.conversion import function
 
 Array = NDArray[Any]
 
@@ -69,6 +69,11 @@ def as_signed(a: Bits) -> Array:
     high: Array = (a.array << a.array.dtype.type(shift)).view(signed)
     out: Array = high >> signed.type(shift)
     return out
+
+
+def as_array(value: int | Bits) -> Array:
+    """The elements of an operand: one for all threads where it is a literal."""
+    return np.array([value]) if isinstance(value, int) else value.array
 
 
 class Lanes:

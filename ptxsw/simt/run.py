@@ -20,12 +20,11 @@ from ptxsw.simt import (  # noqa: F401  (their handlers)
     warp,
 )
 from ptxsw.simt.chunk import Geometry
-from ptxsw.simt.counters import Counters
+from ptxsw.simt.counters import Counters, Recorder
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import Buffer
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
-from ptxsw.simt.recorder import Recorder
 from ptxsw.simt.schedule import Converging, Fuzzing, Schedule
 from ptxsw.simt.state import Array
 from ptxsw.simt.translate import translate_all

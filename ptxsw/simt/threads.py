@@ -6,10 +6,9 @@ import numpy as np
 
 from ptxsw.simt.chunk import Chunk, Geometry
 from ptxsw.simt.code import Code
-from ptxsw.simt.counters import Counters
+from ptxsw.simt.counters import Counters, Recorder
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
-from ptxsw.simt.recorder import Recorder
 from ptxsw.simt.schedule import Schedule
 from ptxsw.simt.spinning import Spinning
 from ptxsw.simt.state import Array, AsyncCopy, Fragment, Index, Join, union

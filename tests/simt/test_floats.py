@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxsw.simt.float_functions import function
+from ptxsw.simt.conversion import function
 from ptxsw.simt.floats import NoFunction
 from tests.simt.exact import rounded
 
