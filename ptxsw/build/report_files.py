@@ -6,8 +6,8 @@ import contextlib
 import json
 import os
 
-from ptxsw.ptx.files import file_stem
 from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.text_files import file_stem
 from ptxsw.toolchain.cache import key
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, read, written
 from ptxsw.cli.progress import working
 from ptxsw.ptx.errors import naming
-from ptxsw.ptx.files import encoded
+from ptxsw.ptx.text_files import encoded
 
 if TYPE_CHECKING:
     from ptxsw.build.arguments import CommandLine

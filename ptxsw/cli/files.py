@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxsw.cli.terminal import write_exact
 from ptxsw.ptx.errors import naming
-from ptxsw.ptx.files import decoded, encoded
+from ptxsw.ptx.text_files import decoded, encoded
 
 if TYPE_CHECKING:
     from ptxsw.report import Report

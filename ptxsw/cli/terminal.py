@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from ptxsw.ptx.files import encoded
 from ptxsw.ptx.printable import lines, well_formed
+from ptxsw.ptx.text_files import encoded
 
 if TYPE_CHECKING:
     from ptxsw.report.layout import Paint

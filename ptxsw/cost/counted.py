@@ -29,9 +29,9 @@ from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ptx import isa
-from ptxsw.ptx.files import encoded
 from ptxsw.ptx.ir import Function
 from ptxsw.ptx.target import plain_name
+from ptxsw.ptx.text_files import encoded
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
 from ptxsw.toolchain.settings import cache_directory

@@ -23,8 +23,8 @@ from ptxsw.driver.workers import streamed
 from ptxsw.parser import parse
 from ptxsw.ptx.cxx_names import chosen, readable
 from ptxsw.ptx.failures import failure, is_ours
-from ptxsw.ptx.files import file_stem
 from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.text_files import file_stem
 from ptxsw.report import model
 from ptxsw.report.shown import Report
 from ptxsw.toolchain.jobs import LONG

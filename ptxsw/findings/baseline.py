@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, convert, field, to_builtins
 
 from ptxsw.findings.usage import Usage
-from ptxsw.ptx.files import parsed
+from ptxsw.ptx.text_files import parsed
 from ptxsw.report.located import Located
 
 _FORMAT = 1

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ptxsw.gpu.driver import Device
-from ptxsw.ptx.files import encoded
+from ptxsw.ptx.text_files import encoded
 from ptxsw.toolchain.ptxas import NoPtxas, assemble
 
 LOADED_DRIVER = Path("/proc/driver/nvidia/version")

@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ptxsw import __version__
-from ptxsw.ptx.files import parsed
 from ptxsw.ptx.printable import one_line
+from ptxsw.ptx.text_files import parsed
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Cost, Kernel
 from ptxsw.report.serial import from_json

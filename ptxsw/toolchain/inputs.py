@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ptxsw.ptx.files import decoded
 from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.text_files import decoded
 from ptxsw.toolchain import programs
 
 SOURCES = frozenset({".cu", ".cuh"})

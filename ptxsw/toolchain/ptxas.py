@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ptxsw.ptx.files import encoded
 from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.text_files import encoded
 from ptxsw.toolchain import find
 from ptxsw.toolchain.programs import program_file
 

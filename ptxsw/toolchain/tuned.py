@@ -18,8 +18,8 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ptxsw.ptx.errors import naming
-from ptxsw.ptx.files import parsed
 from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.text_files import parsed
 from ptxsw.toolchain.settings import tuned_file
 
 KEEP = "keep"

@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.emulator.trace import Trace
-from ptxsw.ptx.files import parsed
 from ptxsw.ptx.ir import Variable, type_width
 from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.text_files import parsed
 from ptxsw.terms.node import Term, split, walk
 from ptxsw.verify.arguments import Argument, Data, parse_argument
 
