@@ -5,15 +5,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?= -n 2
 
-.PHONY: demo test verify-all lint types imports check docs clean
+.PHONY: demo test slow verify-all lint types imports check docs locked clean
 
 ## demo: the whole way on one kernel (NAME=jacobi)
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m benchmarks.demo $(NAME)
 
-## test: the whole test suite
+## test: all tests but those that are marked slow
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+## slow: the tests that are
+slow: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow
 
 ## verify-all: all texts in all schemes and forms against the originals, then all mutants and proofs
 verify-all: $(VENV)/dev.stamp
@@ -52,6 +56,11 @@ $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
 $(VENV)/docs.stamp: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
+
+## locked: the environment that uv.lock describes, for all of the above
+locked:
+	uv sync --locked --extra dev --extra docs
+	touch $(VENV)/demo.stamp $(VENV)/dev.stamp $(VENV)/docs.stamp
 
 clean:
 	rm -rf site demo-out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

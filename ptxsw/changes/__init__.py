@@ -1,0 +1,2 @@
+"""What rewrites, code generation and proofs hand one another, as data: options, assumptions,
+changes, claims, plans."""

@@ -1,0 +1,2 @@
+"""What needs the instructions and the flow graph of a body alone: blocks, loops, data flow,
+convergence."""

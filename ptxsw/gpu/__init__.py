@@ -1,0 +1,1 @@
+"""Variants of a kernel measured on a GPU, and what was chosen."""

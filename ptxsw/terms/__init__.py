@@ -1,0 +1,1 @@
+"""Bit-vector terms in normal form: made, evaluated, bounded, and asked about with Z3."""
