@@ -1,2 +1,2 @@
-"""What a trace shows of memory: equal addresses, reuse by lanes and threads, lanes and banks,
-traffic, divergence, trip counts."""
+"""What a trace shows of memory: reuse by lanes and threads, lanes and banks, traffic, divergence,
+trip counts."""

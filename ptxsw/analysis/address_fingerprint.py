@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.analysis.grid import AXES
+from ptxsw.facts.grid import AXES
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms.affine import is_lane_atom
 from ptxsw.terms.node import Term, arguments, bottom_up, split

@@ -8,10 +8,10 @@ to those of the address is known.
 
 from __future__ import annotations
 
-from ptxsw.analysis.comparisons import MAX_SIZE, comparisons
-from ptxsw.analysis.grid import Grid, loop_counted, per_thread
-from ptxsw.analysis.ranges import OPAQUE_BITS, quotient, sum_or_product
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.comparisons import MAX_SIZE, comparisons
+from ptxsw.facts.grid import Grid, loop_counted, per_thread
+from ptxsw.facts.ranges import OPAQUE_BITS, quotient, sum_or_product
 from ptxsw.terms.node import Term, ones
 from ptxsw.terms.polynomial import Polynomial
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.address_fingerprint import ClassFingerprints, Items
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.facts.lane_views import is_lane_bits, thread_bits
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import type_width
@@ -97,28 +98,6 @@ def is_lane_index(term: Term) -> bool:
     """Does the term grow by one from lane to lane of a warp? `%laneid` does, and where rows do
     not wrap inside the warp `%tid.x` and `%tid.x & 31`, too."""
     return is_lane_atom(term) or is_lane_bits(term)
-
-
-def is_lane_bits(term: Term) -> bool:
-    """Is it the low five bits of `%tid.x`?"""
-    return term.kind == "extract" and term.width == 5 and is_thread_bits(term)
-
-
-def is_thread_bits(term: Term) -> bool:
-    """Is it the low bits of `%tid.x`, five or more of them?"""
-    return (
-        term.kind == "extract"
-        and term.value == 0
-        and term.width >= 5
-        and term.args[0].kind == "atom"
-        and term.args[0].value == "%tid.x"
-    )
-
-
-def thread_bits(terms: Terms) -> tuple[Term, Term]:
-    """The upper and the lower five bits of `%tid.x`, which is below 1024."""
-    thread = terms.atom("%tid.x", 32, Variance.LANE)
-    return terms.extract(thread, 5, 5), terms.extract(thread, 0, 5)
 
 
 def global_loads(trace: Trace) -> tuple[Access, ...]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ptxsw.analysis.disjoint import Facts, proved
-from ptxsw.analysis.grid import BLOCKS, FARTHEST, Grid
-from ptxsw.analysis.ranges import Range
 from ptxsw.codegen.entry_test import EntryTest, Shared, Sum, obstacle_to_copy
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.disjoint import Facts, proved
+from ptxsw.facts.grid import BLOCKS, FARTHEST, Grid
+from ptxsw.facts.ranges import Range
 from ptxsw.rewrites.base import Kernel
 from ptxsw.terms.node import Term, ones, unknowns
 from ptxsw.terms.polynomial import Number, Polynomial

@@ -13,11 +13,6 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.address_equality import prove_disjoint
-from ptxsw.analysis.disjoint import apart
-from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.analysis.grid import Unbounded
-from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.changes.change import Change, Refusal
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.accesses import elements
@@ -25,6 +20,11 @@ from ptxsw.codegen.entry_test import EntryTest, stands_twice
 from ptxsw.codegen.lower_load_elimination import KeptValue
 from ptxsw.emulator.budget import PLANNING
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.facts.disjoint import apart
+from ptxsw.facts.exact_sums import ExactSums
+from ptxsw.facts.grid import Unbounded
+from ptxsw.facts.lane_equality import prove_disjoint
+from ptxsw.facts.ranges import Range, touched_ranges
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg, type_width

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from ptxsw.analysis.comparisons import comparisons
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.codegen.loop_conditions import (
     AddressPart,
@@ -27,6 +26,7 @@ from ptxsw.codegen.loop_conditions import (
     Multiple,
     NotNegative,
 )
+from ptxsw.facts.comparisons import comparisons
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.bits import wrapped

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ptxsw.analysis.address_fingerprint import Fingerprints
 from ptxsw.analysis.boundless import Shapes
-from ptxsw.analysis.grid import Grid
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.grid import Grid
 from ptxsw.ptx import isa
 from ptxsw.rewrites.hazards import SPACES, is_plain
 from ptxsw.rewrites.loop_ranges import LoopRanges

@@ -9,7 +9,6 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.grid import Grid
 from ptxsw.changes.assumptions import FINITE_LOOPS, NO_RACE
 from ptxsw.changes.change import INDEX_MAY_WRAP, Refusal
 from ptxsw.changes.plan import Proof
@@ -18,6 +17,7 @@ from ptxsw.codegen.loop_conditions import TestedLoop
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repeated, obstacle
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.grid import Grid
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, type_width

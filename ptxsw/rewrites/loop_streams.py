@@ -9,13 +9,13 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw.analysis.disjoint import apart
-from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.analysis.grid import FARTHEST, Unbounded
-from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.changes.change import INDEX_MAY_WRAP
 from ptxsw.codegen.rematerialize import computes
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.disjoint import apart
+from ptxsw.facts.exact_sums import ExactSums
+from ptxsw.facts.grid import FARTHEST, Unbounded
+from ptxsw.facts.ranges import Range, touched_ranges
 from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg

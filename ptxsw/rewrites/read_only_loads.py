@@ -23,10 +23,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ptxsw.analysis.boundless import Shapes
-from ptxsw.analysis.disjoint import Facts, apart
-from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
-from ptxsw.analysis.ranges import MAY_WRAP, Range, touched_ranges
 from ptxsw.analysis.reloads import may_repeat
 from ptxsw.changes.assumptions import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.changes.change import Change, Refusal, Worth
@@ -36,6 +33,9 @@ from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_read_only_loads import ReadOnlyLoad, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access, AccessView
+from ptxsw.facts.disjoint import Facts, apart
+from ptxsw.facts.grid import Grid, Unbounded
+from ptxsw.facts.ranges import MAY_WRAP, Range, touched_ranges
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, type_width
 from ptxsw.rewrites.base import Kernel, Outcome

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.analysis.disjoint import facts
-from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.analysis.ranges import Range
 from ptxsw.codegen.entry_test import EntryTest
+from ptxsw.facts.disjoint import facts
+from ptxsw.facts.exact_sums import ExactSums
+from ptxsw.facts.ranges import Range
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_test import entry_test, grid_below
 from ptxsw.terms.node import Term

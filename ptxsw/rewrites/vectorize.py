@@ -32,7 +32,6 @@ from functools import cache, cached_property
 from operator import itemgetter
 from typing import ClassVar
 
-from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
 from ptxsw.analysis.instruction_kinds import asked_anywhere
 from ptxsw.analysis.loop_weight import times_in_loops
@@ -44,6 +43,7 @@ from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.alignment import Alignment, Test
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg

@@ -15,9 +15,9 @@ from functools import reduce
 
 from msgspec import Struct
 
-from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
 from ptxsw.changes.claim import Obligation
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.facts.lane_views import ShiftedLane, needs_rows
 from ptxsw.flow.cfg import Cfg
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin

@@ -12,12 +12,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.analysis.pointers import pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores
 from ptxsw.changes.assumptions import NO_RACE
 from ptxsw.changes.claim import Obligation
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.facts.lane_equality import prove_disjoint
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.isa import Effect

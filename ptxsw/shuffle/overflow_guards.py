@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from ptxsw.analysis.inside_row import HeldValue
-from ptxsw.analysis.overflow import NoOverflow
 from ptxsw.changes.plan import WrapGuard
 from ptxsw.emulator.trace import RegisterValue, Trace, Widening
+from ptxsw.facts.overflow import NoOverflow
+from ptxsw.facts.same_row import HeldValue
 from ptxsw.flow.cfg import ends_block
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms.digits import digits_in

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ptxsw.analysis.address_equality import (
+from ptxsw.analysis.lane_reuse import Candidate
+from ptxsw.analysis.pointers import pointer_bases
+from ptxsw.changes.assumptions import NO_WRAP
+from ptxsw.changes.claim import Obligation
+from ptxsw.changes.plan import LaneStep, WrapGuard
+from ptxsw.emulator.trace import Access, AccessView, Trace
+from ptxsw.facts.lane_equality import (
     UNPROVED,
     NoOverflowView,
     Same,
@@ -20,15 +26,9 @@ from ptxsw.analysis.address_equality import (
     assume_no_overflow,
     prove_equal,
 )
-from ptxsw.analysis.inside_row import InsideRow, inside_row
-from ptxsw.analysis.lane_reuse import Candidate
-from ptxsw.analysis.lane_views import Mentioned, ShiftedLane, needs_rows
-from ptxsw.analysis.overflow import ComparedSides, NoOverflow, discharge
-from ptxsw.analysis.pointers import pointer_bases
-from ptxsw.changes.assumptions import NO_WRAP
-from ptxsw.changes.claim import Obligation
-from ptxsw.changes.plan import LaneStep, WrapGuard
-from ptxsw.emulator.trace import Access, AccessView, Trace
+from ptxsw.facts.lane_views import Mentioned, ShiftedLane, needs_rows
+from ptxsw.facts.overflow import ComparedSides, NoOverflow, discharge
+from ptxsw.facts.same_row import InsideRow, inside_row
 from ptxsw.shuffle.overflow_guards import OverflowGuards
 from ptxsw.shuffle.plain_loads import NOT_GLOBAL, surely_global
 from ptxsw.shuffle.refused import Refused

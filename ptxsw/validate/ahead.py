@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import passes
+from ptxsw.facts.equality import Equality
 from ptxsw.terms.node import Term
 from ptxsw.validate.chain import byte_distance
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.touches import Touch

@@ -11,6 +11,8 @@ from msgspec import Struct
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.changes.assumptions import FINITE_LOOPS
 from ptxsw.changes.claim import Claim
+from ptxsw.facts.conditions import assumed
+from ptxsw.facts.equality import Equality
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
@@ -19,9 +21,7 @@ from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import CLAIMED, Store
 from ptxsw.validate.compare import NOTHING, StoreDifference
-from ptxsw.validate.conditions import assumed
 from ptxsw.validate.cuts import Cut
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.evaluate import Evaluator, Get
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import Differ, GiveUp

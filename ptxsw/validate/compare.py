@@ -7,12 +7,12 @@ from itertools import islice
 
 from msgspec import Struct
 
+from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store, byte_distance
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct, field
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
+from ptxsw.facts.conditions import assumed
 from ptxsw.flow.dataflow import uses
 from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Store
-from ptxsw.validate.conditions import assumed
 from ptxsw.validate.equation_values import EquationValues
 from ptxsw.validate.path import End, Path
 from ptxsw.validate.runner import Runner

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ptxsw.facts.loads import CONSTANT
 from ptxsw.ptx.ir import Variable, type_width
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
-from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.text import Text
 

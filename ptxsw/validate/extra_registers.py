@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 
+from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
@@ -18,7 +19,6 @@ from ptxsw.validate.carried import Carried, unknown_at
 from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.handover import Handover
 from ptxsw.validate.kept import Kept
 from ptxsw.validate.lanes import KernelLanes

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptxsw.facts.loads import CONSTANT
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term, arguments, bottom_up, split
@@ -21,7 +22,6 @@ from ptxsw.terms.origin import OF_LOOPS
 from ptxsw.terms.substitution import rebuild
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import MAX_KNOWN, Text

@@ -10,12 +10,12 @@ control comes to the place with something else. A store counts as a load of its 
 from __future__ import annotations
 
 from ptxsw.analysis.instruction_kinds import Kind, kinds
+from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms.node import Term
 from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import Text

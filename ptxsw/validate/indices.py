@@ -13,11 +13,12 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from ptxsw.analysis.disjoint import apart
-from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.analysis.grid import FARTHEST, Unbounded
-from ptxsw.analysis.ranges import Range, place_range, touched_ranges
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.disjoint import apart
+from ptxsw.facts.exact_sums import ExactSums
+from ptxsw.facts.grid import FARTHEST, Unbounded
+from ptxsw.facts.prover import Prover
+from ptxsw.facts.ranges import Range, place_range, touched_ranges
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.polynomial import Polynomial
@@ -26,7 +27,6 @@ from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.history import ADDRESS, NARROW
 from ptxsw.validate.lanes import KernelLanes
-from ptxsw.validate.prover import Prover
 
 _Ranges = tuple[Range, ...]
 """Of which one holds the bytes."""

@@ -16,6 +16,7 @@ from ptxsw.emulator.run import emulate_blocks
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.emulator.state import State
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Reg
@@ -28,7 +29,6 @@ from ptxsw.validate.chain import Bytes
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.gathered import Gathered, names_all
-from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.runner import WARP_QUESTIONS
 from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.text import MAX_KNOWN, Text

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ptxsw.changes.permutation import ROW, Permutation
+from ptxsw.facts.bit_sums import BitSums
+from ptxsw.facts.equality import Equality
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
     Function,
@@ -25,10 +27,8 @@ from ptxsw.ptx.ir import (
 from ptxsw.ptx.isa import Effect
 from ptxsw.terms.evaluate import value_of
 from ptxsw.terms.node import OPAQUE, Term, ones, walk_until
-from ptxsw.validate.bit_sums import BitSums
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path

@@ -8,23 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ptxsw.facts.loads import is_load
 from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
-
-CONSTANT = -1
-"""The epoch of unwritten memory: parameters, constants, and what is read by `.nc`."""
-
-
-def is_load(node: Term) -> bool:
-    """Is it a load: what memory held at some time, after some stores or none?"""
-    name: Any = node.value[0] if node.kind == "apply" else ()
-    return len(name) == 4 and name[0] == "load"
-
-
-def is_constant_load(node: Term) -> bool:
-    """Is it a load of unwritten memory?"""
-    return is_load(node) and node.value[0][2] == CONSTANT and not node.value[0][3]
 
 
 def holds_first(value: Term) -> bool:

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
+from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.dataflow import defs, slice_registers
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.ptx.isa import access_type, space
 from ptxsw.terms.node import Term, Variance, ones, split
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.text import Text
 

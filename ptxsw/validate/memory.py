@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ptxsw.facts.loads import CONSTANT
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Variable, type_width
 from ptxsw.terms.node import Term, Variance, split
@@ -23,7 +24,6 @@ from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.validate.cells import Cell, Cells
 from ptxsw.validate.chain import Base, Bytes, Link, Store, based, bytes_behind
 from ptxsw.validate.history import Written, joined
-from ptxsw.validate.loaded_values import CONSTANT
 
 # Older stores of an epoch are not compared with a load: they may all have hit it.
 _MAX_STORES = 256

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from ptxsw.facts.conditions import assumed
+from ptxsw.facts.prover import Prover
 from ptxsw.terms.node import Term
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.conditions import assumed
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.path import Path
-from ptxsw.validate.prover import Prover
 
 _HALVES = {"udiv": "udiv", "sdiv": "udiv", "urem": "urem", "srem": "urem"}
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ptxsw.emulator.spaces import may_hold_pointer
+from ptxsw.facts.loads import CONSTANT
 from ptxsw.terms.node import Term, Variance, split
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.substitution import substitute
@@ -23,7 +24,6 @@ from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
-from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory
 
 LANES = 32

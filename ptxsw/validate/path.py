@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ptxsw.facts.conditions import assumed
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Store
-from ptxsw.validate.conditions import assumed
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.touches import Touch
 

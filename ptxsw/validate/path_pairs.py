@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import meets
+from ptxsw.facts.conditions import together
+from ptxsw.facts.prover import Ask
 from ptxsw.terms.node import Term, walk
 from ptxsw.validate.compare import PathComparison
-from ptxsw.validate.conditions import together
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import Event, Path
 from ptxsw.validate.proof_context import ProofContext
-from ptxsw.validate.prover import Ask
 from ptxsw.validate.second_paths import SecondPaths
 
 _OPAQUE = frozenset({"float", "apply", "mul"})

@@ -9,6 +9,9 @@ from math import inf
 from ptxsw.changes.assumptions import NO_WRAP
 from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
+from ptxsw.facts.equality import Equality
+from ptxsw.facts.prover import Prover
+from ptxsw.facts.simplifier import Simplifier
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
@@ -17,16 +20,13 @@ from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.cut_point_map import CutPointMap, Worklist
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.evaluate import Computed
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.prover import Prover
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.relation import Relation
-from ptxsw.validate.simplifier import Simplifier
 from ptxsw.validate.text import Text
 from ptxsw.validate.waiting_lanes import WaitingLanes
 

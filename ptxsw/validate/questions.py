@@ -7,13 +7,13 @@ from functools import partial
 
 from ptxsw.analysis.instruction_kinds import may_write
 from ptxsw.changes.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
+from ptxsw.facts.equality import Equality
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.ahead import Ahead
 from ptxsw.validate.compare import Rules
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Memory

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxsw.analysis.instruction_kinds import may_part, passes
+from ptxsw.facts.conditions import assumed
+from ptxsw.facts.equality import Equality
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms.evaluate import evaluate
@@ -18,8 +20,6 @@ from ptxsw.terms.node import Term, unknowns, walk
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, byte_distance
-from ptxsw.validate.conditions import assumed
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.other_lane import LANES, Place, neighbours
 from ptxsw.validate.path import Event, Path
 from ptxsw.validate.touches import Touch

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
+from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
@@ -17,7 +18,6 @@ from ptxsw.validate.claims import ClaimChecker, ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.equation_values import EquationValues
 from ptxsw.validate.extra_registers import ExtraRegisters
 from ptxsw.validate.held_loads import HeldLoads

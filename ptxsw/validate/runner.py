@@ -16,6 +16,8 @@ from ptxsw.analysis.instruction_kinds import (
     may_part,
 )
 from ptxsw.emulator.state import elements
+from ptxsw.facts.conditions import assumed, decided
+from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
@@ -23,14 +25,13 @@ from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
-from ptxsw.validate.conditions import assumed, decided
 from ptxsw.validate.evaluate import (
     Evaluator,
     converted_space,
     is_integer_division,
     shape,
 )
-from ptxsw.validate.loaded_values import CONSTANT, holds_first, stores_before, used_part
+from ptxsw.validate.loaded_values import holds_first, stores_before, used_part
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import End, Event, Path

@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
-from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.analysis.instruction_kinds import Kind, clobbers, kind, may_write, written_address
 from ptxsw.analysis.pointers import Pointers, pointer_bases, pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, is_barrier
 from ptxsw.changes.assumptions import NO_RACE
 from ptxsw.emulator.trace import AccessView, Trace
+from ptxsw.facts.lane_equality import prove_disjoint
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.terms.node import Term, split

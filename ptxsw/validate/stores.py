@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptxsw.facts.equality import Equality
 from ptxsw.terms.node import Term
 from ptxsw.validate.chain import CLAIMED, Bytes, Store, byte_distance
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.touches import uncovered

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ptxsw.analysis.trip_count import counted_iterations
+from ptxsw.facts.simplifier import Simplifier
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
@@ -33,7 +34,6 @@ from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.gathered import Gathered, may_be_kept
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
-from ptxsw.validate.simplifier import Simplifier
 from ptxsw.validate.text import Text
 
 

@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ptxsw.changes.assumptions import LOCKSTEP
+from ptxsw.facts.conditions import assumed, decided
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
 from ptxsw.terms.node import Term, Variance, unknowns, walk
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.conditions import assumed, decided
 from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.gathered import ALL, Gathered, names_all

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
-from ptxsw.analysis.comparisons import conjuncts
-from ptxsw.analysis.disjoint import Facts, facts, kept_apart, stands, upper_limits
-from ptxsw.analysis.grid import Grid, Unbounded
-from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.comparisons import conjuncts
+from ptxsw.facts.disjoint import Facts, facts, kept_apart, stands, upper_limits
+from ptxsw.facts.grid import Grid, Unbounded
+from ptxsw.facts.prover import Prover
+from ptxsw.facts.ranges import Range, touched_ranges
 from ptxsw.terms.node import Term
 from ptxsw.validate.lanes import KernelLanes
-from ptxsw.validate.prover import Prover
 
 _MOST_PAIRS = 4096
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.emulator.trace import AccessView
+from ptxsw.facts.lane_equality import prove_disjoint
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms

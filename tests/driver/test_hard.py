@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ptxsw.analysis import address_equality as prove
 from ptxsw.analysis import warp_addresses
 from ptxsw.analysis.address_text import AddressWriter
 from ptxsw.analysis.hidden_address import cause
-from ptxsw.analysis.lane_views import ShiftedLane
-from ptxsw.analysis.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.analysis.warps import Warps
 from ptxsw.cli.commands import app
 from ptxsw.driver import pipeline
 from ptxsw.emulator import symbolic_machine
 from ptxsw.emulator.run import emulate
+from ptxsw.facts import lane_equality as prove
+from ptxsw.facts.lane_views import ShiftedLane
+from ptxsw.facts.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.parser import parse
 from ptxsw.terms.affine import Affine
 from ptxsw.terms.evaluate import evaluate

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ptxsw.analysis.boundless import Shapes
-from ptxsw.analysis.grid import Unbounded
-from ptxsw.analysis.ranges import touched_ranges
 from ptxsw.changes.change import Change
 from ptxsw.changes.options import Options
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate
+from ptxsw.facts.grid import Unbounded
+from ptxsw.facts.ranges import touched_ranges
 from ptxsw.parser import parse
 from ptxsw.rewrites import every, named
 from ptxsw.rewrites.base import Kernel

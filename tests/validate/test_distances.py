@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ptxsw.facts.integer_facts import Numbers
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.solver import Proved, Solver
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.numbers import Numbers
 
 TERMS = Terms()
 LEFT = TERMS.atom("left", 32, Variance.LANE)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.analysis import address_equality
-from ptxsw.analysis.address_equality import Same
 from ptxsw.driver import checking, pipeline
+from ptxsw.facts import lane_equality
+from ptxsw.facts.lane_equality import Same
 from ptxsw.parser import parse
 from ptxsw.shuffle import same_bytes
 from ptxsw.shuffle.memory_between import MemoryBetween
@@ -46,7 +46,7 @@ def test_rows_that_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_indices_that_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    prove = address_equality.prove_equal
+    prove = lane_equality.prove_equal
 
     def without_needs(*arguments: Any, **options: Any) -> Any:
         found = prove(*arguments, **options)

@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from ptxsw.analysis.grid import Grid, Unbounded
-from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.emulator.run import emulate
+from ptxsw.facts.grid import Grid, Unbounded
+from ptxsw.facts.ranges import Range, touched_ranges
 from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
 from ptxsw.terms.node import Term

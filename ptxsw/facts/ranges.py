@@ -20,11 +20,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ptxsw.analysis.comparisons import MAX_SIZE, Inequality, comparisons
-from ptxsw.analysis.grid import AXES, FARTHEST, Grid, Unbounded, loop_counted, per_thread
-from ptxsw.analysis.iteration_bounds import line_in_loop, most_iterations
-from ptxsw.analysis.path_facts import PathFact
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.comparisons import MAX_SIZE, Inequality, comparisons
+from ptxsw.facts.grid import AXES, FARTHEST, Grid, Unbounded, loop_counted, per_thread
+from ptxsw.facts.iteration_bounds import line_in_loop, most_iterations
+from ptxsw.facts.path_facts import PathFact
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms.node import Term, Variance, ones, split
 from ptxsw.terms.origin import Origin

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ptxsw.analysis.path_facts import PathFacts
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.path_facts import PathFacts
 from ptxsw.terms.node import Term, Variance, ones, split, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Number, Polynomial

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
+from ptxsw.facts.condition_facts import ConditionFacts, Range
+from ptxsw.facts.extensions import vanishes
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.condition_facts import ConditionFacts, Range
-from ptxsw.validate.extensions import vanishes
 
 WIDTH = 4
 ALL = frozenset(range(1 << WIDTH))

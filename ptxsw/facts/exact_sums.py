@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from ptxsw.analysis.disjoint import Facts, facts, proved, upper_limits
-from ptxsw.analysis.grid import Grid, Holds, Unbounded
-from ptxsw.analysis.ranges import as_number, sum_or_product
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.disjoint import Facts, facts, proved, upper_limits
+from ptxsw.facts.grid import Grid, Holds, Unbounded
+from ptxsw.facts.ranges import as_number, sum_or_product
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.substitution import substitute

@@ -14,7 +14,9 @@ from math import prod
 
 from msgspec import Struct
 
-from ptxsw.analysis.lane_views import (
+from ptxsw.changes.claim import Obligation
+from ptxsw.emulator.trace import AccessView
+from ptxsw.facts.lane_views import (
     OTHER_LANE,
     OWN_VALUE,
     ArbitraryThread,
@@ -22,9 +24,7 @@ from ptxsw.analysis.lane_views import (
     ShiftedLane,
     SplitTid,
 )
-from ptxsw.analysis.overflow import NoOverflow, no_overflow, varying_part
-from ptxsw.changes.claim import Obligation
-from ptxsw.emulator.trace import AccessView
+from ptxsw.facts.overflow import NoOverflow, no_overflow, varying_part
 from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up, ones, signed, split, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.show import show

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.analysis.lane_reuse import is_thread_bits
-from ptxsw.analysis.lane_views import OTHER_LANE, OWN_VALUE, Mentioned, ShiftedLane, needs_rows
 from ptxsw.emulator.run import emulate
+from ptxsw.facts.lane_views import (
+    OTHER_LANE,
+    OWN_VALUE,
+    Mentioned,
+    ShiftedLane,
+    is_thread_bits,
+    needs_rows,
+)
 from ptxsw.parser import parse
 from ptxsw.terms.node import Variance, walk
 from ptxsw.terms.origin import Origin

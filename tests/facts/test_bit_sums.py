@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
+from ptxsw.facts.bit_sums import BitSums
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.bit_sums import BitSums
 
 WIDTH = 32
 ROW = 7  # zero bits of the array's address

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.analysis.equation import Solved, solved
+from ptxsw.facts.choices import choosing_conditions
+from ptxsw.facts.condition_facts import ConditionFacts
+from ptxsw.facts.conditions import assumed
+from ptxsw.facts.equation import Solved, solved
 from ptxsw.terms.node import Term, walk_until
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.choices import choosing_conditions
-from ptxsw.validate.condition_facts import ConditionFacts
-from ptxsw.validate.conditions import assumed
 
 MAX_SIZE = 3000
 """Nodes of a term that is looked into."""

@@ -14,9 +14,22 @@ from typing import Any
 from ptxsw.terms.node import Term
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.loaded_values import CONSTANT
 
 _MAX_LOADS = 64
+
+CONSTANT = -1
+"""The epoch of unwritten memory: parameters, constants, and what is read by `.nc`."""
+
+
+def is_load(node: Term) -> bool:
+    """Is it a load: what memory held at some time, after some stores or none?"""
+    name: Any = node.value[0] if node.kind == "apply" else ()
+    return len(name) == 4 and name[0] == "load"
+
+
+def is_constant_load(node: Term) -> bool:
+    """Is it a load of unwritten memory?"""
+    return is_load(node) and node.value[0][2] == CONSTANT and not node.value[0][3]
 
 
 def steady(terms: Terms, a: Term, b: Term) -> tuple[Term, Term]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
+from ptxsw.facts.conditions import together
+from ptxsw.facts.extensions import products_written_out, vanishes
+from ptxsw.facts.integer_facts import Numbers
+from ptxsw.facts.simplifier import MAX_SIZE, Simplifier
 from ptxsw.terms.node import OPAQUE, Term, Variance, split, unknowns, walk
 from ptxsw.terms.solver import Proved, Refuted, Solver
 from ptxsw.terms.substitution import substitute
-from ptxsw.validate.conditions import together
-from ptxsw.validate.extensions import products_written_out, vanishes
-from ptxsw.validate.numbers import Numbers
-from ptxsw.validate.simplifier import MAX_SIZE, Simplifier
 
 Ask = Literal["all", "plain", "none"]
 

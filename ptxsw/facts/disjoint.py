@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ptxsw.analysis.comparisons import conjuncts
-from ptxsw.analysis.grid import FARTHEST, Grid, Unbounded
-from ptxsw.analysis.ranges import Range, as_number
+from ptxsw.facts.comparisons import conjuncts
+from ptxsw.facts.grid import FARTHEST, Grid, Unbounded
+from ptxsw.facts.ranges import Range, as_number
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.terms import Terms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ptxsw.analysis.path_facts import PathFact, PathFacts
+from ptxsw.facts.path_facts import PathFact, PathFacts
 
 UNKNOWN = PathFact(0)
 

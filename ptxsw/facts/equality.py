@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ptxsw.analysis.address_equality import NoOverflowView, Same, assume_no_overflow
+from ptxsw.facts.choices import condition_within, lifted_extension, lifted_sum
+from ptxsw.facts.conditions import assumed
+from ptxsw.facts.lane_equality import NoOverflowView, Same, assume_no_overflow
+from ptxsw.facts.loads import compared_places, is_constant_load, is_load, steady
+from ptxsw.facts.matching import ORDERLESS, same_operation, unmatched
+from ptxsw.facts.prover import Prover
+from ptxsw.facts.simplifier import MAX_SIZE
 from ptxsw.terms.node import Term, bottom_up
-from ptxsw.validate.choices import condition_within, lifted_extension, lifted_sum
-from ptxsw.validate.conditions import assumed
-from ptxsw.validate.loaded_values import is_constant_load, is_load
-from ptxsw.validate.matching import ORDERLESS, same_operation, unmatched
-from ptxsw.validate.prover import Prover
-from ptxsw.validate.simplifier import MAX_SIZE
-from ptxsw.validate.steady import compared_places, steady
 
 _COMPARED = frozenset({"float", "concat"})  # before what is computed from them
 _DEEPER = _COMPARED | {"apply"}

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ptxsw.analysis.comparisons import Inequality, comparisons
-from ptxsw.analysis.grid import Grid, Unbounded, per_thread
+from ptxsw.facts.comparisons import Inequality, comparisons
+from ptxsw.facts.grid import Grid, Unbounded, per_thread
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Polynomial, reciprocal
 from ptxsw.terms.substitution import substitute

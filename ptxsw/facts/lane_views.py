@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
 from ptxsw.terms.affine import is_lane_atom
 from ptxsw.terms.node import Term, Variance, arguments, bottom_up, ones
 from ptxsw.terms.origin import Origin
@@ -195,3 +194,25 @@ class ArbitraryThread:
             fresh = self._terms.fresh("any thread", node.width)
             self._memo[node] = self._terms.atom(fresh.value, node.width, fresh.variance, ones(node))
         return self._memo[node]
+
+
+def is_lane_bits(term: Term) -> bool:
+    """Is it the low five bits of `%tid.x`?"""
+    return term.kind == "extract" and term.width == 5 and is_thread_bits(term)
+
+
+def is_thread_bits(term: Term) -> bool:
+    """Is it the low bits of `%tid.x`, five or more of them?"""
+    return (
+        term.kind == "extract"
+        and term.value == 0
+        and term.width >= 5
+        and term.args[0].kind == "atom"
+        and term.args[0].value == "%tid.x"
+    )
+
+
+def thread_bits(terms: Terms) -> tuple[Term, Term]:
+    """The upper and the lower five bits of `%tid.x`, which is below 1024."""
+    thread = terms.atom("%tid.x", 32, Variance.LANE)
+    return terms.extract(thread, 5, 5), terms.extract(thread, 0, 5)
