@@ -146,7 +146,7 @@ def check(
 
 
 def _text(summary: Summary, *, pinned: bool) -> str:
-    from ptxsw.findings.usage import usage_table
+    from ptxsw.findings.baseline import usage_table
     from ptxsw.report import messages
     from ptxsw.report.layout import draw_text
 

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from ptxsw.cli.files import failed_kernels
 from ptxsw.driver.workers import spread
-from ptxsw.findings import LEVELS, RULES, baseline, named, severity
-from ptxsw.findings.pages import pages
-from ptxsw.findings.usage import Usage, free, usages, worse
+from ptxsw.findings import LEVELS, RULES, baseline, named, pages, severity
+from ptxsw.findings.baseline import Usage, free, usages, worse
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import PtxError
 from ptxsw.report.located import Located, located

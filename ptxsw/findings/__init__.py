@@ -1,78 +1,69 @@
-"""What costs a kernel most, and what to do about it: a rule a file, each with its measure.
+"""What costs a kernel most, and what to do about it: rules, each with its measure.
 
 A rule looks at a `Scene`, a kernel that was run symbolically, and yields findings. They share one
-unit (`cost`), so that the first of a list is the one to look at first.
+unit (`cost`), so that the first of a list is the one to look at first. Rules that share their
+reasoning share a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 
-from ptxsw.findings import (
-    array_of_structs,
-    atomic_contention,
-    bank_conflicts,
-    column,
-    divergent_branch,
-    divergent_loop,
-    idle_lanes,
-    launch_bounds,
-    local_array,
-    may_alias,
-    misaligned_rows,
-    neighbour_loads,
-    occupancy,
-    register_ceiling,
-    repeated_loads,
-    scalar_accesses,
-    spills,
-    uncoalesced,
-    uniform_loads,
-    wide_division,
-)
+from msgspec.structs import replace
+
+from ptxsw.findings.atomic_contention import atomic_contention
+from ptxsw.findings.bank_conflicts import bank_conflicts
 from ptxsw.findings.base import LEVELS, KernelResources, Rule, Scene
-from ptxsw.findings.merging import merged
+from ptxsw.findings.divergent_lanes import divergent_branch, divergent_loop
+from ptxsw.findings.loop_work import uniform_loads, wide_division
+from ptxsw.findings.misaligned_rows import misaligned_rows
+from ptxsw.findings.occupancy import idle_lanes, occupancy
+from ptxsw.findings.register_use import launch_bounds, local_array, register_ceiling, spills
+from ptxsw.findings.repeated_loads import may_alias, neighbour_loads, repeated_loads
+from ptxsw.findings.wasted_sectors import array_of_structs, column, scalar_accesses, uncoalesced
+from ptxsw.ptx.patterns import pattern
 from ptxsw.report.model import Finding
 
 __all__ = [
-    "LEVELS",
-    "RULES",
-    "KernelResources",
-    "Rule",
-    "Scene",
-    "find",
-    "named",
-    "severity",
+    "LEVELS", "RULES", "KernelResources", "Rule", "Scene", "find", "named", "pages", "severity",
     "worst_first",
-]
+]  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
-    uncoalesced.RULE,
-    array_of_structs.RULE,
-    column.RULE,
-    scalar_accesses.RULE,
-    misaligned_rows.RULE,
-    bank_conflicts.RULE,
-    repeated_loads.RULE,
-    may_alias.RULE,
-    neighbour_loads.RULE,
-    uniform_loads.RULE,
-    local_array.RULE,
-    atomic_contention.RULE,
-    wide_division.RULE,
-    divergent_loop.RULE,
-    divergent_branch.RULE,
-    idle_lanes.RULE,
-    occupancy.RULE,
-    spills.RULE,
-    launch_bounds.RULE,
-    register_ceiling.RULE,
+    uncoalesced,
+    array_of_structs,
+    column,
+    scalar_accesses,
+    misaligned_rows,
+    bank_conflicts,
+    repeated_loads,
+    may_alias,
+    neighbour_loads,
+    uniform_loads,
+    local_array,
+    atomic_contention,
+    wide_division,
+    divergent_loop,
+    divergent_branch,
+    idle_lanes,
+    occupancy,
+    spills,
+    launch_bounds,
+    register_ceiling,
 )
+
+_HERE = Path(__file__).parent
+_PLACES = (_HERE / "findings.md", _HERE.parents[1] / "docs" / "findings.md")
+_SECTION = pattern(r"^## (ptxsw-[a-z-]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_SHOWN = 4  # lines of the PTX that a sentence names
 
 
 def find(scene: Scene, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
     """What rules find in a kernel, the worst first; of one line and rule once."""
-    return worst_first(merged(finding for rule in rules for finding in rule.find(scene)))
+    return worst_first(_merged(finding for rule in rules for finding in rule.find(scene)))
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -93,3 +84,47 @@ def named(names: Collection[str]) -> frozenset[str]:
     if unknown := sorted(full - rules):
         raise ValueError(f"there is no rule {unknown[0]}; known are {', '.join(sorted(rules))}")
     return frozenset(full)
+
+
+@lru_cache(maxsize=1)
+def pages() -> Mapping[str, str]:
+    """The page of each rule as Markdown: a section of `docs/findings.md`, which the wheel carries,
+    too. None where it is not installed."""
+    for place in _PLACES:
+        if place.exists():
+            text = place.read_text(encoding="utf-8")
+            return {match[1]: match[2].strip() for match in _SECTION.finditer(text)}
+    return {}
+
+
+def _merged(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings; of those that share rule, level, kernel and source line the heaviest alone. It
+    has the lines and the weight of all: compilers make many instructions of a line, and who mends
+    it needs to hear of it once. Where the source line is not known, nothing is merged."""
+    groups: dict[Hashable, list[Finding]] = {}
+    for number, each in enumerate(findings):
+        is_placed = each.file is not None and each.source_line is not None
+        place = (each.file, each.source_line) if is_placed else number
+        groups.setdefault((each.rule, each.level, each.kernel, place), []).append(each)
+    return [_one(sorted(group, key=lambda f: -f.weight)) for group in groups.values()]
+
+
+def _one(group: Sequence[Finding]) -> Finding:
+    first, *others = group
+    own = set(first.lines)
+    more = sorted({line for each in others for line in each.lines} - own)
+    weight = round(sum(each.weight for each in group), 1)
+    if not more:
+        return replace(first, weight=weight) if others else first
+    what = f"{first.what} The same goes for {_lines(more)} of the PTX."
+    return replace(first, what=what, weight=weight, lines=(*first.lines, *more))
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    """ "line 58", "lines 58 and 62", "lines 58, 62, 70, 81 and 12 others"."""
+    if len(numbers) == 1:
+        return f"line {numbers[0]}"
+    if len(numbers) <= _SHOWN:
+        return f"lines {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    rest = len(numbers) - _SHOWN
+    return f"lines {', '.join(map(str, numbers[:_SHOWN]))} and {rest} other{'s' * (rest > 1)}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.emulator.trace import Trace
-from ptxsw.findings.base import Rule, Scene, Site
+from ptxsw.findings.base import Scene, Site, rule
 from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.flow.def_use import defs, uses
 from ptxsw.ptx.operand import Int, Operand, Reg
 from ptxsw.report.model import Finding
 from ptxsw.terms.node import Variance
 
-NAME = "ptxsw-atomic-contention"
 _REDUCE = (
     "Reduce the values of the warp first (`__shfl_down_sync`, for integers `__reduce_add_sync`), "
     "then those of the block, and let one thread add the result."
@@ -23,7 +22,8 @@ _GATHERED = frozenset({"add", "and", "or", "xor", "min", "max"})
 _REDUX = 80  # sm_80, which can reduce integers over a warp
 
 
-def find(scene: Scene) -> Iterator[Finding]:
+@rule("ptxsw-atomic-contention", "Many lanes make an atomic operation on one address.")
+def atomic_contention(scene: Scene) -> Iterator[Finding]:
     for site in scene.sites:
         if site.shown.kind == "atomic" and _could_be_one(scene, site):
             lanes = _meeting(scene, site)
@@ -56,7 +56,7 @@ def _meeting(scene: Scene, site: Site) -> int:
 def _finding(scene: Scene, site: Site, lanes: int) -> Finding:
     gathered = _gathered(scene, site)
     return scene.finding(
-        NAME, "note" if gathered else "warning", [site.index],
+        atomic_contention, "note" if gathered else "warning", [site.index],
         measure=f"{lanes} lanes on one address",
         what=f"Up to {lanes} lanes of a warp, and every other warp, make this atomic operation on "
         "one address, one after the other."
@@ -89,6 +89,3 @@ def _is_uniform(trace: Trace, operand: Operand) -> bool:
     written = [trace.cfg.instructions[at] for at in trace.cfg.writers.get(operand, ())]
     parameter = trace.function.kind == "entry" and all("param" in i.modifiers for i in written)
     return bool(written) and (parameter or trace.registers.get(operand) is Variance.UNIFORM)
-
-
-RULE = Rule(NAME, "Many lanes make an atomic operation on one address.", find)

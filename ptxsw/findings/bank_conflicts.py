@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.touched_memory import bank_ways
-from ptxsw.findings.base import Rule, Scene, Site, these
+from ptxsw.findings.base import Scene, Site, rule, these
 from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.report.model import Finding
 
-NAME = "ptxsw-bank-conflicts"
 _PADS = 4  # elements by which rows may be padded
 
 
-def find(scene: Scene) -> Iterator[Finding]:
+@rule("ptxsw-bank-conflicts", "Lanes want different words of one bank of shared memory.")
+def bank_conflicts(scene: Scene) -> Iterator[Finding]:
     by_pattern: dict[object, list[Site]] = {}
     for site in scene.sites:
         if site.shown.space == "shared" and _ways(scene, site) > 1:
@@ -35,7 +35,7 @@ def _finding(scene: Scene, sites: list[Site]) -> Finding:
     stride = sites[0].shown.lane_stride
     apart = f"are {abs(stride):,} bytes apart and " if stride else ""
     return scene.finding(
-        NAME, "warning", [site.index for site in sites],
+        bank_conflicts, "warning", [site.index for site in sites],
         measure=f"{ways}-way conflict",
         what=f"The lanes of {these(sites)} {apart}want up to {ways} different words of one bank of "
         f"shared memory, so a warp passes the banks {ways} times, not once.",
@@ -101,6 +101,3 @@ def _padding(scene: Scene, site: Site) -> tuple[int, int, int] | None:
         tried.append((ways, pad * max(step, size)))
     ways, pad = min(tried)
     return (pitch, pad, ways) if ways < (site.shown.bank_conflicts or 1) else None
-
-
-RULE = Rule(NAME, "Lanes want different words of one bank of shared memory.", find)

@@ -173,7 +173,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
 
     def finding(
         self,
-        rule: str,
+        rule: Rule,
         level: str,
         indices: Iterable[int],
         *,
@@ -193,7 +193,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         line, column = self.trace.module.source.place(start)
         place = self._place(every[0] if every else 0)
         return model.Finding(
-            rule, level, self.trace.function.name, line, column, measure, what, advice,
+            rule.name, level, self.trace.function.name, line, column, measure, what, advice,
             round(max(weight, 0.0), 1),
             place.file if place else None, place.line if place else None,
             (place.column or None) if place else None,
@@ -221,6 +221,13 @@ class Rule(Struct, frozen=True):
     summary: str
     find: Callable[[Scene], Iterator[model.Finding]]
     asks_ptxas: bool = False
+
+
+def rule(
+    name: str, summary: str, *, asks_ptxas: bool = False
+) -> Callable[[Callable[[Scene], Iterator[model.Finding]]], Rule]:
+    """Makes a rule of what finds something in a kernel."""
+    return lambda find: Rule(name, summary, find, asks_ptxas)
 
 
 def plural(count: int, noun: str) -> str:

@@ -11,14 +11,17 @@ It is a yardstick, no prediction: latencies are hidden or not, caches hit or mis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.analysis.coalescing import LANES, SECTOR
+from ptxsw.analysis.coalescing import LANES, SECTOR, touched
 from ptxsw.findings.base import Scene, Site
-from ptxsw.findings.groups import Group, groups
 from ptxsw.report import model
+from ptxsw.report.reuse import Stable, over_iterations
+from ptxsw.terms.affine import Polynomial, constant, without_constant
 
 FETCH = 2
 """Of a sector that the L1 cache does not hold."""
@@ -38,12 +41,136 @@ def passes(site: Site) -> int | None:
     return None if ways is None or not size else ways * max(1, size // 4)
 
 
+# ---------------------------------------------------------------- accesses of the same sectors
+
+
+class Group(Struct, frozen=True, dict=True):
+    """Accesses of global memory that go over the same sectors, since their addresses differ by
+    constants: fields of a struct, neighbours of a stencil, copies of an unrolled loop. The first
+    fetches the sectors, the others find them in the L1 cache.
+
+    The accesses are in program order, `offsets` the bytes of each behind the first, `stride` bytes
+    from lane to lane, `growth` bytes from one iteration of the innermost loop to the next. Each is
+    None where it is no constant. `step` is the stride as text, where it is a symbolic value."""
+
+    sites: tuple[Site, ...]
+    offsets: tuple[int, ...]
+    stride: int | None
+    step: str | None
+    growth: int | None
+
+    @property
+    def sectors(self) -> int:
+        """Sectors of all accesses, each by itself."""
+        return sum(site.shown.sectors or 0 for site in self.sites)
+
+    @property
+    def dense(self) -> int:
+        """The same if the lanes asked for adjacent elements."""
+        return sum(dense(site.shown.bytes or 0) for site in self.sites)
+
+    @property
+    def times(self) -> float:
+        return self.sites[0].times
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        return tuple(site.index for site in self.sites)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Different bytes that one lane asks for; of several strides, those of one."""
+        touched_bytes = self._touched(1)
+        return len({at % self.stride for at in touched_bytes} if self.stride else touched_bytes)
+
+    @cached_property
+    def fetched(self) -> float:
+        """Sectors that a warp brings into the L1 cache each time it makes all accesses. What the
+        iteration of a loop before has brought does not count."""
+        if self.stride is None:
+            counts = [site.shown.sectors or 0 for site in self.sites]
+            alone = max(counts, default=0)
+            own = len(self._touched(SECTOR))
+            return self._new(alone * own if self.step is not None else alone)
+        phase = self.sites[0].shown.phase or 0
+        starts = [phase + lane * self.stride for lane in range(LANES)]
+        sectors: set[int] = set()
+        for site, offset in zip(self.sites, self.offsets, strict=True):
+            sectors |= touched((at + offset for at in starts), site.shown.bytes or 1, SECTOR)
+        return self._new(len(sectors))
+
+    @cached_property
+    def used(self) -> float:
+        """The sectors that the same bytes would fill."""
+        if self.stride is None:
+            return self._new(max(1.0, self.bytes * LANES / SECTOR))
+        asked: set[int] = set()
+        for site, offset in zip(self.sites, self.offsets, strict=True):
+            at = [lane * self.stride + offset for lane in range(LANES)]
+            asked |= touched(at, site.shown.bytes or 1, 1)
+        return self._new(max(1.0, len(asked) / SECTOR))
+
+    def _touched(self, unit: int) -> set[int]:
+        """The units of memory that one lane touches."""
+        sectors: set[int] = set()
+        for site, offset in zip(self.sites, self.offsets, strict=True):
+            sectors |= touched((offset - min(self.offsets),), site.shown.bytes or 1, unit)
+        return sectors
+
+    def _new(self, count: float) -> float:
+        if self.growth is None:
+            return count
+        if self.growth == 0:
+            return count / max(1.0, self.times)
+        return count * min(1.0, abs(self.growth) / SECTOR)
+
+
+@lru_cache(maxsize=1)
+def groups(scene: Scene) -> tuple[Group, ...]:
+    """The accesses of global memory whose sectors are known, in groups."""
+    by_row: dict[Hashable, list[tuple[Site, int]]] = {}
+    for site in scene.sites:
+        if not site.is_global or site.shown.sectors is None or not site.shown.bytes:
+            continue
+        polynomial = scene.polynomial(site.access)
+        if polynomial is None:
+            by_row["alone", site.index] = [(site, 0)]
+            continue
+        loop = scene.trace.cfg.loop_of.get(scene.trace.cfg.block_of[site.index])
+        key = (loop, site.shown.space, without_constant(polynomial))
+        by_row.setdefault(key, []).append((site, polynomial.get((), 0)))
+    return tuple(_group(scene, members) for members in by_row.values())
+
+
+def _group(scene: Scene, members: list[tuple[Site, int]]) -> Group:
+    first, start = members[0]
+    step = first.shown.lane_step
+    return Group(
+        tuple(site for site, _ in members),
+        tuple(offset - start for _, offset in members),
+        first.shown.lane_stride,
+        None if first.shown.lane_stride is not None or step in (None, "0") else step,
+        _growth(scene, first, scene.polynomial(first.access)),
+    )
+
+
+def _growth(scene: Scene, site: Site, polynomial: Polynomial | None) -> int | None:
+    """What an address grows by in an iteration of the innermost loop; None outside loops, too."""
+    cfg = scene.trace.cfg
+    header = cfg.loop_of.get(cfg.block_of[site.index])
+    if header is None or polynomial is None:
+        return None
+    parts = over_iterations(polynomial, cfg.name(header), Stable(scene.trace, header))
+    return None if parts is None else constant(parts[1])
+
+
+# ---------------------------------------------------------------- weights
+
+
 def lost(group: Group) -> float:
     """What a warp loses to a group of accesses, each time it makes them, beside one whose lanes
     ask for adjacent elements."""
-    through = sum(site.shown.sectors or 0 for site in group.sites)
-    best = sum(dense(site.shown.bytes or 0) for site in group.sites)
-    return through - best + FETCH * max(0.0, group.fetched - group.used)
+    return group.sectors - group.dense + FETCH * max(0.0, group.fetched - group.used)
 
 
 def weigh(scene: Scene) -> tuple[tuple[model.Access, ...], model.Totals]:

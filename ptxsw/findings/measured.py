@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ptxsw.codegen.splice import Edit, apply
 from ptxsw.cost import cubin
 from ptxsw.findings.base import KernelResources
-from ptxsw.findings.bounds import BOUNDS
+from ptxsw.findings.register_use import BOUNDS
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.source import Span

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.coalescing import SECTOR
-from ptxsw.findings.base import Rule, Scene, these
-from ptxsw.findings.cost import FETCH, dense
-from ptxsw.findings.groups import Group, groups
+from ptxsw.findings.base import Scene, rule, these
+from ptxsw.findings.cost import FETCH, Group, dense, groups
 from ptxsw.report.model import Finding
 from ptxsw.terms.node import Variance
 from ptxsw.terms.origin import Origin
 
-NAME = "ptxsw-misaligned-rows"
 _ROW = 128  # bytes: a smaller step is no row
 
 
-def find(scene: Scene) -> Iterator[Finding]:
+@rule("ptxsw-misaligned-rows", "Rows begin in the middle of a sector.")
+def misaligned_rows(scene: Scene) -> Iterator[Finding]:
     for group in groups(scene):
         size = group.sites[0].shown.bytes or 0
         if abs(group.stride or 0) != size or scene.lanes(group.sites[0]) <= 1:
@@ -64,7 +63,7 @@ def _uneven(scene: Scene, group: Group, pitch: int) -> Finding:
     padded = -(-pitch // SECTOR) * SECTOR
     extra = _extra(group)
     return scene.finding(
-        NAME, "warning", group.indices,
+        misaligned_rows, "warning", group.indices,
         measure=f"rows of {pitch:,} bytes",
         what=f"The rows that {these(group.sites)} run{_s(group)} through are {pitch:,} bytes long, "
         "not a multiple of 32. Most of them begin inside a sector and take one sector more.",
@@ -78,7 +77,7 @@ def _late(scene: Scene, group: Group) -> Finding:
     best = dense(group.sites[0].shown.bytes or 0)
     stencil = _is_stencil(scene)
     return scene.finding(
-        NAME, "note" if stencil else "warning", group.indices,
+        misaligned_rows, "note" if stencil else "warning", group.indices,
         measure=f"{best + 1} sectors, not {best}",
         what=f"A warp begins {these(group.sites)} {phase} bytes after the start of a sector, so "
         f"it needs {best + 1} sectors where {best} would do.",
@@ -109,6 +108,3 @@ def _is_stencil(scene: Scene) -> bool:
 
 def _s(group: Group) -> str:
     return "s" if len(group.sites) == 1 else ""
-
-
-RULE = Rule(NAME, "Rows begin in the middle of a sector.", find)

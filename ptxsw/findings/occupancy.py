@@ -1,26 +1,28 @@
-"""Kernels of which few warps fit a multiprocessor, and the resource that runs out."""
+"""Kernels of which few warps fit a multiprocessor, or whose blocks leave lanes without a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
-from ptxsw.cost.occupancy import Occupancy, UnknownTarget, limits, occupancy
-from ptxsw.findings.base import Rule, Scene
-from ptxsw.findings.bounds import most_threads
+from ptxsw.analysis.coalescing import LANES
+from ptxsw.cost.occupancy import Occupancy, UnknownTarget, limits
+from ptxsw.cost.occupancy import occupancy as resident_blocks
+from ptxsw.findings.base import Scene, plural, rule
 from ptxsw.report.model import Finding
 
-NAME = "ptxsw-occupancy"
 _LOW, _HALF = 0.25, 0.5
 
 
-def find(scene: Scene) -> Iterator[Finding]:
-    threads = most_threads(scene)
+@rule("ptxsw-occupancy", "Few warps of the kernel fit a multiprocessor.", asks_ptxas=True)
+def occupancy(scene: Scene) -> Iterator[Finding]:
+    threads = _most_threads(scene)
     if threads is None or scene.arch is None:
         return
     used = scene.resources
     shared = used.shared if used is not None else _static(scene)
     try:
-        resident = occupancy(
+        resident = resident_blocks(
             scene.arch,
             block_threads=threads,
             registers=used.registers if used else 0,
@@ -34,6 +36,14 @@ def find(scene: Scene) -> Iterator[Finding]:
         yield _low(scene, threads, resident)
 
 
+def _most_threads(scene: Scene) -> int | None:
+    """The threads of a block, as far as they are known; a bound is taken for the size."""
+    if scene.block is not None:
+        return prod(scene.block)
+    sizes = dict(scene.trace.function.directives).get("maxntid")
+    return None if sizes is None else prod(int(size) for size in sizes.replace(",", " ").split())
+
+
 def _static(scene: Scene) -> int:
     """Bytes of shared memory that the kernel declares."""
     variables = (*scene.trace.function.body.variables, *scene.trace.module.variables)
@@ -43,31 +53,31 @@ def _static(scene: Scene) -> int:
     return sum(v.size for v in variables if v.space == "shared" and v.name in body)
 
 
-def _impossible(scene: Scene, threads: int, occupancy: Occupancy, shared: int) -> Finding:
+def _impossible(scene: Scene, threads: int, resident: Occupancy, shared: int) -> Finding:
     return scene.finding(
-        NAME, "error", (),
+        occupancy, "error", (),
         measure="cannot be launched",
         what=f"No block of {threads} threads fits a multiprocessor of {scene.arch}: it needs more "
-        f"{_noun(occupancy.limiter)} than there is.",
+        f"{_noun(resident.limiter)} than there is.",
         advice="Make the block smaller, or let it need less of that resource.",
         weight=scene.executed, threads=threads, shared=shared,
     )  # fmt: skip
 
 
-def _low(scene: Scene, threads: int, occupancy: Occupancy) -> Finding:
+def _low(scene: Scene, threads: int, resident: Occupancy) -> Finding:
     assert scene.arch is not None
     most = limits(scene.arch).warps
     return scene.finding(
-        NAME, "warning" if occupancy.fraction < _LOW else "note", (),
-        measure=f"{occupancy.warps} of {most} warps",
+        occupancy, "warning" if resident.fraction < _LOW else "note", (),
+        measure=f"{resident.warps} of {most} warps",
         what=f"With blocks of {threads} threads a multiprocessor of {scene.arch} holds "
-        f"{occupancy.blocks} at a time, {occupancy.warps} of {most} warps: "
-        f"{_noun(occupancy.limiter)} {'run' if occupancy.limiter != 'shared' else 'runs'} "
+        f"{resident.blocks} at a time, {resident.warps} of {most} warps: "
+        f"{_noun(resident.limiter)} {'run' if resident.limiter != 'shared' else 'runs'} "
         "out first. Fewer warps hide less latency.",
-        advice=_advice(occupancy),
-        weight=scene.executed * (_HALF - occupancy.fraction),
-        warps=occupancy.warps, blocks=occupancy.blocks,
-        limiter=occupancy.limiter, fraction=occupancy.fraction,
+        advice=_advice(resident),
+        weight=scene.executed * (_HALF - resident.fraction),
+        warps=resident.warps, blocks=resident.blocks,
+        limiter=resident.limiter, fraction=resident.fraction,
     )  # fmt: skip
 
 
@@ -75,16 +85,16 @@ def _noun(limiter: str) -> str:
     return {"shared": "shared memory", "barriers": "barriers"}.get(limiter, limiter)
 
 
-def _advice(occupancy: Occupancy) -> str:
-    if occupancy.limiter == "blocks":
+def _advice(resident: Occupancy) -> str:
+    if resident.limiter == "blocks":
         return "Make the blocks larger: their number is limited, whatever their size."
-    if occupancy.limiter == "warps":
+    if resident.limiter == "warps":
         return "Choose a block whose warps divide those of a multiprocessor."
     step = next(
         (
             s
-            for s in occupancy.next_steps
-            if s.resource == occupancy.limiter and s.blocks > occupancy.blocks
+            for s in resident.next_steps
+            if s.resource == resident.limiter and s.blocks > resident.blocks
         ),
         None,
     )
@@ -98,4 +108,24 @@ def _advice(occupancy: Occupancy) -> str:
     return f"With {need}, {step.blocks} blocks would fit ({step.fraction:.0%} of the warps)."
 
 
-RULE = Rule(NAME, "Few warps of the kernel fit a multiprocessor.", find, asks_ptxas=True)
+_SHARE = 0.1
+
+
+@rule("ptxsw-idle-lanes", "The threads of a block fill no whole number of warps.")
+def idle_lanes(scene: Scene) -> Iterator[Finding]:
+    if scene.block is None:
+        return
+    x, y, z = scene.block
+    threads = x * y * z
+    whole = -(-threads // LANES) * LANES
+    idle = whole - threads
+    if not idle:
+        return
+    yield scene.finding(
+        idle_lanes, "warning" if idle / whole >= _SHARE else "note", (),
+        measure=f"{idle} of {whole} lanes idle",
+        what=f"A block of {x}x{y}x{z} threads takes {plural(whole // LANES, 'warp')} and "
+        f"leaves {idle} of {whole} lanes without a thread.",
+        advice=f"Make the threads of a block a multiple of {LANES}, 128 or more.",
+        weight=scene.executed * idle / whole, threads=threads, idle=idle,
+    )  # fmt: skip

@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.programs.faults.cases import FAULTS
 from ptxsw.cli.check_run import RESOURCES
-from ptxsw.findings import RULES, Rule
-from ptxsw.findings.pages import pages
+from ptxsw.findings import RULES, Rule, pages
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from benchmarks.programs.faults.cases import HERE as FAULTS
 from ptxsw.cost import nvdisasm, sass
-from ptxsw.findings.usage import Usage, usages, worse
+from ptxsw.findings.baseline import Usage, usages, worse
 from ptxsw.toolchain import programs
 from ptxsw.toolchain.ptxas import assemble
 from tests.cli.test_cli import needs_ptxas, ptxsw

@@ -1,4 +1,5 @@
-"""What a predicate depends on: values that lanes load from different addresses, or their place."""
+"""Branches at which the lanes of a warp part, and what decides them: values that lanes load from
+different addresses, or their place."""
 
 from __future__ import annotations
 
@@ -6,20 +7,23 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from ptxsw.analysis.divergence import arms
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.findings.base import Scene, Site
+from ptxsw.findings.base import Scene, Site, plural, rule
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses, writers
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, Special
+from ptxsw.report.model import Finding
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 
 _LANES = ("%tid", "%laneid")
 
 
-class Dependence(Struct, frozen=True):
+class _Dependence(Struct, frozen=True):
     """`loads` are those whose values differ from lane to lane; `thread`: does the place of the
     thread decide, too? `steps` are the instructions on the way."""
 
@@ -28,7 +32,7 @@ class Dependence(Struct, frozen=True):
     steps: frozenset[int]
 
 
-def dependence(scene: Scene, branch: int) -> Dependence:
+def _dependence(scene: Scene, branch: int) -> _Dependence:
     """What the guard of a branch depends on through data."""
     instructions = scene.trace.cfg.instructions
     written_at = writers(scene.trace.cfg.written, _before(scene.trace.cfg, branch))
@@ -49,7 +53,7 @@ def dependence(scene: Scene, branch: int) -> Dependence:
             thread |= _reads_place(isa.uses(instructions[index]))
             work += uses(instructions[index])
     loads.sort(key=lambda site: site.index)
-    return Dependence(tuple(loads), thread, frozenset(steps))
+    return _Dependence(tuple(loads), thread, frozenset(steps))
 
 
 def _before(cfg: Cfg, branch: int) -> Iterator[int]:
@@ -60,11 +64,11 @@ def _before(cfg: Cfg, branch: int) -> Iterator[int]:
         yield from range(block.start, block.end)
 
 
-def predicate(scene: Scene, branch: int) -> Term | None:
+def _predicate(scene: Scene, branch: int) -> Term | None:
     """The condition of a branch as a term, where straight code computes it from what is no memory;
     else None."""
     cfg = scene.trace.cfg
-    cause = dependence(scene, branch)
+    cause = _dependence(scene, branch)
     instructions = [cfg.instructions[index] for index in sorted(cause.steps)]
     written = [reg for instruction in instructions for reg in defs(instruction)]
     once = len(written) == len(set(written))
@@ -98,7 +102,7 @@ def _reads_place(read: Iterable[Reg | Special]) -> bool:
     return any(isinstance(one, Special) and one.name.startswith(_LANES) for one in read)
 
 
-def said(scene: Scene, cause: Dependence) -> str:
+def _said(scene: Scene, cause: _Dependence) -> str:
     """ "the value of the load at line 61 of the PTX", "the index of the thread"."""
     parts = []
     if cause.loads:
@@ -114,3 +118,66 @@ def said(scene: Scene, cause: Dependence) -> str:
 
 def _listed(lines: list[int]) -> str:
     return ", ".join(map(str, lines[:3])) + ", …" * (len(lines) > 3)
+
+
+@rule("ptxsw-divergent-loop", "Lanes leave a loop after different numbers of iterations.")
+def divergent_loop(scene: Scene) -> Iterator[Finding]:
+    cfg = scene.trace.cfg
+    for header, loop in cfg.loops.items():
+        if header in scene.trace.uniform_loops:
+            continue
+        for source in sorted({source for source, _ in loop.exits}):
+            branch = cfg.blocks[source].end - 1
+            cause = _dependence(scene, branch)
+            if cause.loads:  # what the index of the thread decides differs by an iteration or so
+                yield _finding(scene, loop, branch, cause)
+                break
+
+
+def _finding(scene: Scene, loop: Loop, branch: int, cause: _Dependence) -> Finding:
+    body = scene.executed_in(loop.blocks)
+    return scene.finding(
+        divergent_loop, "warning", [branch, *(site.index for site in cause.loads)],
+        measure="as many iterations as the longest lane",
+        what=f"The number of iterations of a lane depends on {_said(scene, cause)}. The warp "
+        "continues until its last lane is done, and the other lanes idle.",
+        advice="Give each item to a whole warp, whose lanes share its iterations; or sort the "
+        "items by length, so that the lanes of a warp have items of equal length.",
+        weight=body / 2,  # lengths that are spread evenly keep half of the lanes waiting
+        instructions=body,
+    )  # fmt: skip
+
+
+_FEW = 12  # instructions, which ptxas may execute under predicates
+_SHARE = 0.05  # of the kernel's instructions
+
+
+@rule("ptxsw-divergent-branch", "Lanes of one warp take different branches, and both are long.")
+def divergent_branch(scene: Scene) -> Iterator[Finding]:
+    for branch, (one, other) in arms(scene.trace).items():
+        work = sorted(round(scene.executed_in(side)) for side in (one, other))
+        few = max(1, _FEW * scene.times(branch))
+        if work[0] < few or not _splits_warps(scene, branch):
+            continue
+        cause = _dependence(scene, branch)
+        todo = (
+            "Let the branch depend on something that a whole warp shares (`threadIdx.x / 32`)"
+            if not cause.loads
+            else "Sort or bin the items, so that the lanes of a warp take the same side"
+        )
+        yield scene.finding(
+            divergent_branch, "warning" if work[0] >= _SHARE * scene.executed else "note", [branch],
+            measure=f"{plural(work[0], 'instruction')} beside {work[1]:,}",
+            what=f"Lanes of one warp take different sides of this branch, which depends on "
+            f"{_said(scene, cause)}. The warp executes both sides: {work[0]:,} and {work[1]:,} "
+            "instructions, with the iterations of their loops.",
+            advice=f"{todo}. Where both sides are short, compute both results and select one.",
+            weight=work[0],
+            shorter=work[0], longer=work[1],
+        )  # fmt: skip
+
+
+def _splits_warps(scene: Scene, branch: int) -> bool:
+    """Do lanes of one warp part, not whole warps only?"""
+    condition = _predicate(scene, branch)
+    return condition is None or not scene.warps.uniform(condition)

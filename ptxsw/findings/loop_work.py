@@ -1,0 +1,68 @@
+"""What loops do in each iteration although once, or something cheaper, would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.findings.base import Scene, Site, plural, rule, these
+from ptxsw.ptx import isa
+from ptxsw.report.model import Finding
+
+
+@rule("ptxsw-uniform-loads", "All lanes of a warp load one element, in every iteration of a loop.")
+def uniform_loads(scene: Scene) -> Iterator[Finding]:
+    cfg = scene.trace.cfg
+    by_line: dict[int, list[Site]] = {}
+    for site in scene.sites:
+        header = cfg.loop_of.get(cfg.block_of[site.index])
+        same = site.shown.uniform or site.shown.lane_stride == 0
+        if header is not None and same and _is_plain_load(site) and site.is_global:
+            by_line.setdefault(header, []).append(site)
+    for sites in by_line.values():
+        yield scene.finding(
+            uniform_loads, "note", [site.index for site in sites],
+            measure=f"{plural(len(sites), 'load')} of one element",
+            what=f"In every iteration, all lanes of a warp make {these(sites)} from one address. "
+            "Each takes a pass through the L1 cache for one element.",
+            advice="A table that the kernel only reads can lie in `__constant__` memory; elements "
+            "that are used one after the other can be loaded as a vector.",
+            weight=sum(site.times * 2 for site in sites),
+            loads=len(sites), times=sites[0].times,
+        )  # fmt: skip
+
+
+def _is_plain_load(site: Site) -> bool:
+    """Is it a load of what the lanes expect to stay? Volatile and ordered loads wait for a change,
+    as of a flag."""
+    instruction = site.access.instruction
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    return site.shown.kind == "load" and not effects & isa.Effect.ATOMIC
+
+
+INSTRUCTIONS = 75
+"""Of the routine that ptxas 13.0 calls for one: 67 to 84 for sm_80 and sm_90, by its SASS."""
+
+
+@rule("ptxsw-wide-division", "A loop divides 64-bit integers.")
+def wide_division(scene: Scene) -> Iterator[Finding]:
+    cfg = scene.trace.cfg
+    divisions = [
+        index
+        for index, instruction in enumerate(cfg.instructions)
+        if instruction.opcode in ("div", "rem")
+        and not {"u64", "s64"}.isdisjoint(instruction.modifiers)
+        and cfg.loops_around(cfg.block_of[index])
+    ]
+    if not divisions:
+        return
+    divisions.sort(key=lambda index: (-scene.times(index), index))
+    yield scene.finding(
+        wide_division, "warning", divisions,
+        measure=f"{plural(len(divisions), 'division')} of 64-bit integers",
+        what=f"{plural(len(divisions), 'division')} of 64-bit integers in a loop. For each, ptxas "
+        f"calls a routine of some {INSTRUCTIONS} instructions; a 32-bit division takes about 20.",
+        advice="Use 32-bit operands where the values fit, hoist the division out of the loop, or "
+        "count quotient and remainder along with the index.",
+        weight=sum(INSTRUCTIONS * scene.times(index) for index in divisions),
+        divisions=len(divisions), times=scene.times(divisions[0]),
+    )  # fmt: skip

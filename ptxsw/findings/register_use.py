@@ -1,0 +1,119 @@
+"""Registers of a thread, and what lies in local memory for want of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.findings.base import KernelResources, Scene, counted, plural, rule
+from ptxsw.findings.cost import FETCH
+from ptxsw.ptx.ir import Function
+from ptxsw.report.model import Finding
+
+_WORD = 4  # bytes, each of 32 lanes: 4 sectors
+
+
+def _spilled(used: KernelResources) -> int:
+    """Bytes a thread that are stored and loaded."""
+    return used.spill_stores + used.spill_loads
+
+
+def _weight(scene: Scene, used: KernelResources) -> float:
+    """Spills are taken to lie where the kernel's instructions do."""
+    often = scene.executed / max(1, len(scene.trace.cfg.instructions))
+    return _spilled(used) / _WORD * (1 + 4 + FETCH * 4) * often
+
+
+@rule("ptxsw-spills", "ptxas keeps registers in local memory.", asks_ptxas=True)
+def spills(scene: Scene) -> Iterator[Finding]:
+    used = scene.resources
+    if used is None or not _spilled(used) or _by_bounds(used):
+        return
+    yield scene.finding(
+        spills, "warning", (),
+        measure=f"{_spilled(used):,} bytes spilled",
+        what=f"With {used.registers} registers in use, ptxas stores {used.spill_stores:,} bytes of "
+        f"each thread to local memory and loads {used.spill_loads:,}.",
+        advice="Keep fewer values alive: unroll less, split the kernel, or recompute what is "
+        "cheap. A few bytes outside loops do no harm; `nvdisasm` shows where they are.",
+        weight=_weight(scene, used),
+        stores=used.spill_stores, loads=used.spill_loads, registers=used.registers,
+    )  # fmt: skip
+
+
+def _by_bounds(used: KernelResources) -> bool:
+    """Does the kernel spill less without its launch bounds?"""
+    return used.unbounded is not None and _spilled(used.unbounded) < _spilled(used)
+
+
+BOUNDS = ("maxntid", "minnctapersm", "maxnreg")
+"""Directives that limit registers and that a launch does not need."""
+
+
+def _bounds(function: Function) -> str:
+    """The bounds of a kernel as they are written: ".maxntid 1024 .minnctapersm 2"."""
+    return " ".join(f".{name} {text}" for name, text in function.directives if name in BOUNDS)
+
+
+@rule("ptxsw-launch-bounds", "Launch bounds that ptxas meets by spilling only.", asks_ptxas=True)
+def launch_bounds(scene: Scene) -> Iterator[Finding]:
+    used = scene.resources
+    if used is None or used.unbounded is None or not _by_bounds(used):
+        return
+    free = used.unbounded
+    text = _bounds(scene.trace.function)
+    yield scene.finding(
+        launch_bounds, "warning", (),
+        measure=f"{_spilled(used):,} bytes spilled for {used.registers} registers",
+        what=f"`{text}` leaves {used.registers} registers a thread, which ptxas meets by spilling "
+        f"{used.spill_stores:,} bytes; without it, it takes {free.registers} registers and "
+        f"spills {free.spill_stores:,}.",
+        advice=f"Relax the bound until {free.registers} registers fit, or keep fewer values alive. "
+        "A bound that spills may cost more than the occupancy it buys: measure both.",
+        weight=_weight(scene, used),
+        registers=used.registers, wanted=free.registers, stores=used.spill_stores,
+        loads=used.spill_loads,
+    )  # fmt: skip
+
+
+_CEILING = 255
+_NEAR = 248  # from here on no block of registers is left to give to a warp
+
+
+@rule(
+    "ptxsw-register-ceiling", "The kernel takes all registers a thread can have.", asks_ptxas=True
+)
+def register_ceiling(scene: Scene) -> Iterator[Finding]:
+    used = scene.resources
+    if used is None or used.registers < _NEAR or _spilled(used):
+        return
+    yield scene.finding(
+        register_ceiling, "warning", (),
+        measure=f"{used.registers} of {_CEILING} registers",
+        what=f"Each thread takes {used.registers} registers of the {_CEILING} it can have: 8 warps "
+        "fill a multiprocessor, and a few more values will spill.",
+        advice="Keep fewer values alive: unroll less, split the kernel, or share the work of a "
+        "thread among several.",
+        weight=scene.executed / 4, registers=used.registers,
+    )  # fmt: skip
+
+
+@rule("ptxsw-local-array", "An array of each thread lies in local memory.")
+def local_array(scene: Scene) -> Iterator[Finding]:
+    sites = [site for site in scene.sites if site.shown.space == "local"]
+    if not sites:
+        return
+    variables = scene.trace.function.body.variables
+    frame = sum(variable.size for variable in variables if variable.space == "local")
+    most = max(sites, key=lambda site: (site.times, -site.index))
+    indices = [most.index, *(site.index for site in sites if site is not most)]
+    yield scene.finding(
+        local_array, "warning", indices,
+        measure=f"{plural(frame, 'byte')} a thread",
+        what=f"An array of {plural(frame, 'byte')} a thread lies in local memory, because an index "
+        f"is known only at run time: {counted(sites)} go there. Local memory is off the chip, "
+        "behind the L1 cache.",
+        advice="Unroll the loops that index the array, so that every index is a number and the "
+        "elements become registers; or keep the array in shared memory, a column for each thread.",
+        weight=sum((1 + FETCH / 2) * (site.shown.sectors or 4) * site.times for site in sites),
+        bytes=frame, accesses=len(sites),
+    )  # fmt: skip
