@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import random
+from itertools import groupby
+
+import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from ptxsw.semantics import Meaning, meaning, opcodes
+from ptxsw.simt.lanes import Bits, Lanes, dtype_of
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.terms import Terms
 from tests.semantics.ints import Int, Ints
 from tests.semantics.reference import FORMS, Form
 
+ROWS = 24
+THREADS = 96
+BORDERS = (0, 1, 2, 7, 8, 31, 32, 33, 63, 64, 65, 255, 256)
+OPCODES = {
+    opcode: list(forms)
+    for opcode, forms in groupby(
+        sorted(FORMS, key=lambda form: form.name.split(".")[0]),
+        key=lambda form: form.name.split(".")[0],
+    )
+}
 
-def name_of(form: Form) -> str:
-    return f"{form.name}-{len(form.outputs)}-{len(form.inputs)}"
+every_opcode = pytest.mark.parametrize("forms", OPCODES.values(), ids=OPCODES)
 
 
 def resolve(name: str) -> Meaning | None:
@@ -21,43 +35,112 @@ def resolve(name: str) -> Meaning | None:
     return meaning(opcode, tuple(modifiers))
 
 
-def values(width: int) -> SearchStrategy[int]:
-    """Values of a width, with a liking for the borders and for small numbers such as amounts."""
-    top = 1 << width
-    borders = {0, 1, 2, 7, 8, 31, 32, 33, 63, 64, 65, 255, 256, top // 2 - 1, top // 2, top - 1}
-    few = sorted(border for border in borders if border < top)
-    return st.one_of(st.sampled_from(few), st.integers(0, top - 1))
-
-
-def sources(form: Form) -> SearchStrategy[tuple[int, ...]]:
-    widths = (*form.inputs, *((1,) if form.carry_in else ()))
-    return st.tuples(*(values(width) for width in widths))
-
-
-def run_ints(form: Form, given_values: tuple[int, ...], literals: set[int]) -> tuple[int, ...]:
-    """The result over plain integers; the sources named in `literals` come as literals."""
+def resolved(form: Form) -> Meaning:
     built = resolve(form.name)
     assert built is not None, form.name
-    operands: list[Int | int] = []
-    for index, width in enumerate(form.inputs):
-        value = given_values[index]
-        operands.append(value if index in literals else Int(value, width))
-    carry = Int(given_values[-1], 1) if form.carry_in else None
-    out = built.run(Ints(), operands, form.outputs, carry)
-    assert [o.width for o in out] == [*form.outputs, *((1,) if form.carry_out else ())]
-    return tuple(o.value for o in out)
+    return built
 
 
-@pytest.mark.parametrize("form", FORMS, ids=name_of)
-def test_plain_integers(form: Form) -> None:
-    fixed = set() if form.literal is None else {form.literal}
+def draw(source: random.Random, width: int) -> int:
+    """A value of a width, with a liking for the borders and for small numbers such as amounts."""
+    top = 1 << width
+    few = [b for b in (*BORDERS, top // 2 - 1, top // 2, top - 1) if b < top]
+    return source.choice(few) if source.random() < 0.5 else source.randrange(top)
 
-    @settings(max_examples=15, deadline=None, database=None)
-    @given(sources(form), st.sets(st.integers(0, len(form.inputs) - 1)))
-    def check(operands: tuple[int, ...], literals: set[int]) -> None:
-        assert run_ints(form, operands, literals | fixed) == form.reference(*operands)
 
-    check()
+def taken(form: Form) -> list[int]:
+    """The widths of the operands, the carry last."""
+    return [*form.inputs, *((1,) if form.carry_in else ())]
+
+
+def given(form: Form) -> list[int]:
+    return [*form.outputs, *((1,) if form.carry_out else ())]
+
+
+@every_opcode
+def test_plain_integers(forms: list[Form]) -> None:
+    """The source that has to be a literal is one, and any others may be."""
+    for form in forms:
+        source = random.Random(f"{form.name} of integers")
+        for _ in range(ROWS):
+            row = [draw(source, width) for width in taken(form)]
+            operands: list[Int | int] = [
+                value if index == form.literal or source.random() < 0.3 else Int(value, width)
+                for index, (value, width) in enumerate(zip(row, form.inputs, strict=False))
+            ]
+            carry = Int(row[-1], 1) if form.carry_in else None
+            out = resolved(form).run(Ints(), operands, form.outputs, carry)
+            assert [o.width for o in out] == given(form), form
+            assert tuple(o.value for o in out) == form.reference(*row), (form, row)
+
+
+@every_opcode
+def test_numpy(forms: list[Form]) -> None:
+    for form in forms:
+        source = random.Random(form.name)
+        widths = taken(form)
+        columns = [[draw(source, width) for _ in range(THREADS)] for width in widths]
+        if form.literal is not None:
+            columns[form.literal] = [columns[form.literal][0]] * THREADS
+        values = [
+            column[0] if index == form.literal else Bits(np.array(column, dtype_of(width)), width)
+            for index, (column, width) in enumerate(zip(columns, widths, strict=True))
+        ]
+        carry = values.pop() if form.carry_in else None
+        assert not isinstance(carry, int)
+        with np.errstate(all="ignore"):
+            out = resolved(form).run(Lanes(), values, form.outputs, carry)
+        assert [o.width for o in out] == given(form), form
+        got = zip(*(map(int, np.broadcast_to(o.array, THREADS)) for o in out), strict=True)
+        want = [form.reference(*row) for row in zip(*columns, strict=True)]
+        assert list(got) == want, form
+
+
+@every_opcode
+def test_literals_broadcast(forms: list[Form]) -> None:
+    """One element may stand for all threads, as literals do."""
+    for form in forms:
+        source = random.Random(form.name)
+        row = [draw(source, width) for width in form.inputs]
+        carry = Lanes().const(1, 1) if form.carry_in else None
+        with np.errstate(all="ignore"):
+            out = resolved(form).run(Lanes(), row, form.outputs, carry)
+        want = form.reference(*row, *((1,) if form.carry_in else ()))
+        assert tuple(int(o.array[0]) for o in out) == want, form
+
+
+@every_opcode
+@pytest.mark.parametrize("literals", [0.0, 0.4])
+def test_terms(forms: list[Form], literals: float) -> None:
+    """With all sources unknown, and with some of them literals or constants."""
+    for form in forms:
+        source = random.Random(f"{form.name} {literals}")
+        for _ in range(1 if literals == 0 else 4):
+            over_terms(form, source, literals)
+
+
+def over_terms(form: Form, source: random.Random, literals: float) -> None:
+    terms = Terms()
+    widths = taken(form)
+    fixed: dict[int, int] = {}
+    operands: list[Term | int] = []
+    for index, width in enumerate(widths):
+        value = draw(source, width)
+        if index == form.literal or (index < len(form.inputs) and source.random() < literals):
+            fixed[index] = value
+            literal = index == form.literal or source.random() < 0.5
+            operands.append(value if literal else terms.const(value, width))
+        else:
+            operands.append(terms.atom(f"x{index}", width, Variance.LANE))
+    carry = operands.pop() if form.carry_in else None
+    assert not isinstance(carry, int)
+    out = resolved(form).run(terms, operands, form.outputs, carry)
+    assert [o.width for o in out] == given(form), form
+    atoms = {i: terms.atom(f"x{i}", w, Variance.LANE) for i, w in enumerate(widths)}
+    for _ in range(ROWS):
+        row = [fixed.get(i, draw(source, width)) for i, width in enumerate(widths)]
+        values = {atoms[i]: row[i] for i in atoms if i not in fixed}
+        assert tuple(evaluate(o, values) for o in out) == form.reference(*row), (form, row)
 
 
 def test_lop3_all_tables() -> None:

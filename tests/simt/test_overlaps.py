@@ -31,7 +31,7 @@ from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.terms import Terms
 from tests.heads import head
 from tests.semantics.reference import FORMS
-from tests.semantics.test_lanes import draw
+from tests.semantics.test_forms import draw
 
 LANES = 32
 IN, OUT, DATA = 0x10000000, 0x20000000, 0x30000000
