@@ -13,8 +13,10 @@ from collections.abc import Iterable
 
 from ptxsw.facts.grid import AXES
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.affine import is_lane_atom
 from ptxsw.terms.node import Term, arguments, bottom_up, split
+from ptxsw.terms.specials import SIZES
 
 _PRIME = (1 << 61) - 1
 _ROOT, _OTHER_ROOT = 37, 41
@@ -53,22 +55,22 @@ class _Evaluation:
     def _computed(self, term: Term) -> Fingerprint:
         """The values of a term from those of its parts."""
         match term.kind:
-            case "const" | "sum":
+            case op.CONST | op.SUM:
                 constant, items = split(term)
                 now, later = self._sum(items, term.width)
                 number = wrapped(constant, term.width)
                 return (now + number) % _PRIME, (later + number) % _PRIME
-            case "mul":
+            case op.MUL:
                 now = later = 1
                 for part in term.args:
                     one, other = self._memo[part]
                     now, later = now * one % _PRIME, later * other % _PRIME
                 return now, later
-            case "zext" | "sext":
+            case op.ZEXT | op.SEXT:
                 return self._memo[term.args[0]]
-            case "extract":  # high bits are the whole without low ones, which count as the whole
+            case op.EXTRACT:  # high bits are the whole without low ones, which count as the whole
                 return (0, 0) if term.value else self._memo[term.args[0]]
-            case "concat" if term.args[1].kind == "const":
+            case op.CONCAT if term.args[1].kind is op.CONST:
                 high, low = term.args
                 one, other = self._memo[high]
                 factor, constant = 1 << low.width, int(low.value)
@@ -93,12 +95,12 @@ class Fingerprints(_Evaluation):
         return self.both(address)
 
     def _atom(self, term: Term) -> Fingerprint:
-        name = str(term.value) if term.kind == "atom" else ""
+        name = str(term.value) if term.kind is op.ATOM else ""
         if name in self._sides:
             return self._sides[name], self._sides[name]
         # Sizes of the grid are numbered by name, not by id: `ranges` writes them by itself, and its
         # atom need not be the one of the trace.
-        sized = name.startswith(("%ntid.", "%nctaid."))
+        sized = name in SIZES
         exponent = int.from_bytes(name.encode(), "big") if sized else term.id + 1
         number = pow(_ROOT, exponent, _PRIME)
         return number, number
@@ -131,10 +133,10 @@ class ClassFingerprints(_Evaluation):
 def _parts(term: Term) -> Iterable[Term]:
     """The parts from which a fingerprint is computed."""
     match term.kind:
-        case "sum" | "mul" | "zext" | "sext":
+        case op.SUM | op.MUL | op.ZEXT | op.SEXT:
             return arguments(term)
-        case "extract" if term.value == 0:
+        case op.EXTRACT if term.value == 0:
             return arguments(term)
-        case "concat" if term.args[1].kind == "const":
+        case op.CONCAT if term.args[1].kind is op.CONST:
             return term.args[:1]
     return ()

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from ptxsw.emulator.spaces import may_point
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.patterns import pattern
+from ptxsw.terms import op
 from ptxsw.terms.affine import Affine, Monomial, Polynomial
 from ptxsw.terms.node import Term, bottom_up, ones, signed, split
 from ptxsw.terms.origin import Origin
@@ -25,9 +26,9 @@ _SPECIAL = pattern(r"%(n?tid|n?ctaid|n?cluster|clock|globaltimer|gridid|pm\d|tot
 """Special registers of 64 bits, or sums with others; GCC's parameters begin with % as well."""
 
 _INFIX = {
-    "udiv": "/", "urem": "%", "sdiv": "/", "srem": "%", "and": "&", "or": "|", "xor": "^",
-    "shl": "<<", "lshr": ">>", "ashr": ">>", "eq": "==", "ult": "<", "ule": "<=", "slt": "<",
-    "sle": "<=",
+    op.UDIV: "/", op.UREM: "%", op.SDIV: "/", op.SREM: "%", op.AND: "&", op.OR: "|", op.XOR: "^",
+    op.SHL: "<<", op.LSHR: ">>", op.ASHR: ">>", op.EQ: "==", op.ULT: "<", op.ULE: "<=", op.SLT: "<",
+    op.SLE: "<=",
 }  # fmt: skip
 
 
@@ -95,9 +96,9 @@ class AddressWriter(Struct, frozen=True):
 
     def _parts(self, term: Term) -> Iterable[Term]:
         """The terms whose texts stand in that of a term, or decide how it is written."""
-        if term.kind == "apply" and term.value[0][0] == "load" and len(term.args) == 1:
+        if term.kind is op.APPLY and term.value[0][0] == "load" and len(term.args) == 1:
             return self._atoms(term.args[0])
-        if term.kind in ("sum", "mul", "zext", "sext"):
+        if term.kind in op.POLYNOMIAL:
             return self._atoms(term)
         return term.args
 
@@ -107,9 +108,9 @@ class AddressWriter(Struct, frozen=True):
     def _polynomial(self, term: Term) -> Polynomial:
         """That of a term; of one that is too large for it, in terms of its arguments."""
         polynomial = self.affine.polynomial(term)
-        if (term,) not in polynomial or term.kind not in ("sum", "mul"):
+        if (term,) not in polynomial or term.kind not in (op.SUM, op.MUL):
             return polynomial
-        if term.kind == "mul":
+        if term.kind is op.MUL:
             return {term.args: 1}
         constant, items = split(term)
         parts = {(t,): wrapped(factor, term.width) for t, factor in items}
@@ -117,25 +118,25 @@ class AddressWriter(Struct, frozen=True):
 
     def _written(self, term: Term) -> str:
         """A term whose parts' texts are known."""
-        if term.kind == "apply" and term.value[0][0] == "load" and len(term.args) == 1:
+        if term.kind is op.APPLY and term.value[0][0] == "load" and len(term.args) == 1:
             place = self.polynomial(self._polynomial(term.args[0]), term.width // 8)
             return place if place.endswith("]") else f"*({place})"
-        if term.kind in ("const", "atom"):
+        if term.kind in (op.CONST, op.ATOM):
             return self.clean(show(term))
-        if term.kind in ("sum", "mul", "zext", "sext"):
+        if term.kind in op.POLYNOMIAL:
             return _bare(self.sum(self._polynomial(term))) or "0"
-        if term.kind == "extract":
+        if term.kind is op.EXTRACT:
             return self._field(term.args[0], term.value, term.width)
-        if term.kind == "ite":
+        if term.kind is op.ITE:
             condition, yes, no = map(self._tight, term.args)
             return f"{condition} ? {yes} : {no}"
-        if term.kind == "not":
+        if term.kind is op.NOT:
             return f"!{self._tight(term.args[0])}"
         if term.kind in _INFIX:
             left, right = map(self._tight, term.args)
             return f"{left} {_INFIX[term.kind]} {right}"
-        if term.kind in ("apply", "float"):
-            name = term.value[0][0] if term.kind == "apply" else term.value
+        if term.kind in (op.APPLY, op.FLOAT):
+            name = term.value[0][0] if term.kind is op.APPLY else term.value
             return f"{name}({', '.join(map(self._text, term.args))})"
         return self.clean(show(term))
 
@@ -154,7 +155,7 @@ class AddressWriter(Struct, frozen=True):
 
     def _tight(self, term: Term) -> str:
         """A value as an operand."""
-        text = str(signed(term)) if term.kind == "const" else self._text(term)
+        text = str(signed(term)) if term.kind is op.CONST else self._text(term)
         whole = re.fullmatch(r"[\w.]*(\[[^][]*\]|\([^()]*\))?", text)
         return text if whole else f"({text})"
 

@@ -12,6 +12,7 @@ from ptxsw.emulator.trace import Access
 from ptxsw.facts.comparisons import MAX_SIZE, comparisons
 from ptxsw.facts.grid import Grid, loop_counted, per_thread
 from ptxsw.facts.ranges import OPAQUE_BITS, quotient, sum_or_product
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones
 from ptxsw.terms.polynomial import Polynomial
 
@@ -55,7 +56,7 @@ class Shapes:
         `parted` by the count of the iterations?"""
         if condition.size > MAX_SIZE or parted is None:
             return True
-        if condition.kind == "not" and condition.args[0].kind == "eq":
+        if condition.kind is op.NOT and condition.args[0].kind is op.EQ:
             a, b = map(self._reading, condition.args[0].args)
             step = (a - b).parted(count)
             return step is None or not _is_number(step[0])
@@ -80,14 +81,14 @@ class Shapes:
         if arithmetic is not None:
             return arithmetic
         match term.kind:
-            case "zext" | "sext" if term.args[0].width >= OPAQUE_BITS:
+            case op.ZEXT | op.SEXT if term.args[0].width >= OPAQUE_BITS:
                 return self._reading(term.args[0])
-            case "zext" if term.args[0].kind == "extract":
+            case op.ZEXT if term.args[0].kind is op.EXTRACT:
                 return self._reading(term.args[0])
-            case "concat" if term.args[1].kind == "const":
+            case op.CONCAT if term.args[1].kind is op.CONST:
                 high, low = term.args
                 return self._reading(high) * (1 << low.width) + int(low.value)
-            case "extract" if term.value == 0 and term.width >= OPAQUE_BITS:
+            case op.EXTRACT if term.value == 0 and term.width >= OPAQUE_BITS:
                 return self._reading(term.args[0])
         if self._grid.is_shared(term) and not self._grid.is_parameter(term):
             return self._grid.size(str(term.value))

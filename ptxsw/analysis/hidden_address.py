@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.terms import op
 from ptxsw.terms.affine import is_lane_atom
 from ptxsw.terms.node import Term, Variance, bottom_up, unknowns, walk
+from ptxsw.terms.origin import Origin
 
 _MOST_LINES = 3
-_DIVISIONS = frozenset({"udiv", "urem", "sdiv", "srem"})
 
 
 def cause(trace: Trace, access: Access) -> str:
@@ -24,19 +25,19 @@ def cause(trace: Trace, access: Access) -> str:
         return "index loaded at line " + ", ".join(map(str, lines[:_MOST_LINES]))
     if any(_is_load(inner) for node in hidden for inner in walk(node)):
         return "an index is loaded"
-    names = [str(node.value) for node in hidden if node.kind == "atom"]
-    if any(name.startswith(("loop(", "last loop(")) for name in names):
+    origins = {node.origin for node in hidden}
+    if origins & {Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE}:
         return "a register that a loop changes"
-    if any(name.startswith("last ") for name in names):
+    if Origin.LAST_ITERATION in origins:
         return "the count of a loop that lanes leave at different times"
     if hidden:
         return f"{_shown(hidden[0])} gives it"
     if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
         return "it differs by the path"
     kinds = {node.kind for address in addresses for node in walk(address)}
-    if kinds & _DIVISIONS:
+    if kinds & op.QUOTIENTS:
         return "a division"
-    return "a choice" if "ite" in kinds else "bits of it"
+    return "a choice" if op.ITE in kinds else "bits of it"
 
 
 def _hides(node: Term) -> bool:
@@ -60,7 +61,7 @@ def _made_with(node: Term) -> list[Term]:
 
 
 def _is_load(node: Term) -> bool:
-    return node.kind == "apply" and node.value[0][0] == "load"
+    return node.kind is op.APPLY and node.value[0][0] == "load"
 
 
 def _loaded(trace: Trace, access: Access, term: Term) -> Iterator[int]:
@@ -79,5 +80,5 @@ def _loaded(trace: Trace, access: Access, term: Term) -> Iterator[int]:
 
 def _shown(node: Term) -> str:
     """The instruction that a value comes from."""
-    name = node.value[0][0] if node.kind == "apply" else str(node.value)
+    name = node.value[0][0] if node.kind is op.APPLY else str(node.value)
     return name.partition("#")[0].partition("(")[0] or "something"

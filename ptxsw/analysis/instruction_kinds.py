@@ -17,7 +17,7 @@ from ptxsw.flow.dataflow import CARRY, defs, uses, writers
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import USED_BYTES, Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
 from ptxsw.ptx.isa import Trait
-from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.specials import SIZES, SPECIALS
 
 
 class Kind(Enum):
@@ -28,7 +28,6 @@ class Kind(Enum):
     EVENT = auto()
 
 
-_SIZES = frozenset(f"%{size}.{axis}" for size in ("ntid", "nctaid") for axis in "xyz")
 _CONTROL = isa.opcodes(Trait.JUMP) | isa.opcodes(Trait.LEAVE)
 _IMPURE = isa.opcodes(Trait.IMPURE)
 _MEET = isa.opcodes(Trait.MEETS)
@@ -219,7 +218,7 @@ def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -
 def _of_parameters(instruction: Instruction, parameters: frozenset[str]) -> bool:
     """Does it compute with registers and numbers alone, or read a parameter?"""
     specials = {r.name for r in isa.uses(instruction) if isinstance(r, Special)}
-    if instruction.guard is not None or not specials <= _SIZES:
+    if instruction.guard is not None or not specials <= SIZES:
         return False
     if kind(instruction) is Kind.COMPUTE:
         return True

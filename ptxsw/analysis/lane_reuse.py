@@ -18,6 +18,7 @@ from ptxsw.facts.lane_views import is_lane_bits, thread_bits
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import type_width
+from ptxsw.terms import op
 from ptxsw.terms.affine import (
     MAX_MONOMIALS,
     Affine,
@@ -208,7 +209,7 @@ def _split(polynomial: Polynomial) -> Polynomial:
                 parts = (((_UPPER,), 32 * coefficient), ((_LOWER,), coefficient))
             elif is_lane_bits(term):
                 parts = (((_LOWER,), coefficient),)
-            elif term.kind == "extract" and term.value == 5 and _is_thread(term.args[0]):
+            elif term.kind is op.EXTRACT and term.value == 5 and _is_thread(term.args[0]):
                 parts = (((_UPPER,), coefficient),)
         for part, factor in parts:
             split[part] = split.get(part, 0) + factor
@@ -217,11 +218,11 @@ def _split(polynomial: Polynomial) -> Polynomial:
 
 def _is_of_thread(term: Term) -> bool:
     """Is it `%tid.x`, or bits of it?"""
-    return _is_thread(term) or (term.kind == "extract" and _is_thread(term.args[0]))
+    return _is_thread(term) or (term.kind is op.EXTRACT and _is_thread(term.args[0]))
 
 
 def _is_thread(term: Term) -> bool:
-    return term.kind == "atom" and term.value == "%tid.x"
+    return term.kind is op.ATOM and term.value == "%tid.x"
 
 
 _Element = tuple[Access, int]  # a load and the number of one of its elements

@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Protocol
 
+from ptxsw.terms import op
 from ptxsw.terms.columns import column
-from ptxsw.terms.node import OPAQUE, Term, bottom_up
+from ptxsw.terms.node import Term, bottom_up
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.specials import GRID
 
 Values = int | tuple[int, ...]
 """Of a term: one number for all lanes, or one for each lane, warp after warp."""
@@ -48,11 +51,11 @@ class LaneValues:
         return self._memo[term]
 
     def _value(self, node: Term) -> Values:
-        if node.kind in OPAQUE:
+        if node.kind in op.OPAQUE:
             mask = (1 << node.width) - 1
-            if node.kind == "atom" and node.value in self._places:
+            if node.kind is op.ATOM and node.value in self._places:
                 return _collapsed([v & mask for v in self._places[node.value]])
-            if node.kind == "atom" and node.value in self._fixed:
+            if node.kind is op.ATOM and node.value in self._fixed:
                 return self._fixed[node.value] & mask
             return self._choice(node) & mask
         args = [(one,) if isinstance(one := self._memo[arg], int) else one for arg in node.args]
@@ -65,7 +68,7 @@ def _collapsed(values: Sequence[int]) -> Values:
 
 
 def _parts(node: Term) -> tuple[Term, ...]:
-    return () if node.kind in OPAQUE else node.args
+    return () if node.kind in op.OPAQUE else node.args
 
 
 SMALL = (3, 7, 10, 5, 6, 8, 4)
@@ -90,8 +93,7 @@ def usual(trial: int, unit: int) -> ValueChoice:
 
     def value(term: Term) -> int:
         random = Random(f"{trial} {term.id}")
-        name = str(term.value) if term.kind == "atom" else ""
-        if name.startswith(("%ctaid", "%nctaid", "%ntid", "iter(")):
+        if term.origin is Origin.ITERATION or term.value in GRID:
             return unit * random.randint(1, 3)
         return unit * (2 * random.randint(2_000, 20_000) + 1)
 

@@ -12,15 +12,14 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ptxsw.emulator.loops import LoopFacts
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, factors, split
 from ptxsw.terms.origin import Origin
 
 _UNKNOWNS = frozenset({Origin.LOAD, Origin.SPECIAL, Origin.UNKNOWN, Origin.VOLATILE})
-_QUOTIENTS = frozenset({"float", "sdiv", "srem", "udiv", "urem"})
-_BITS = frozenset({"and", "ashr", "concat", "extract", "lshr", "or", "shl", "xor"})
-_ARITHMETIC = frozenset({"const", "mul", "sext", "sum", "zext"})
-_COMPARISONS = frozenset({"eq", "not", "sle", "slt", "ule", "ult"})
-_READ = _BITS | _ARITHMETIC | _COMPARISONS | {"ite"}
+_LOSES = op.QUOTIENTS | {op.FLOAT}
+_BITS = op.BITWISE | op.SHIFTS | {op.CONCAT, op.EXTRACT}
+_READ = _BITS | op.POLYNOMIAL | op.COMPARISONS | {op.CONST, op.NOT, op.ITE}
 
 
 class _Reading(Struct, frozen=True):
@@ -56,7 +55,7 @@ class _Reader:
         )
 
     def _may_be_indexed(self, one: Term, *, product: bool) -> bool:
-        extended = one.kind in ("sext", "zext")
+        extended = one.kind in op.EXTENSIONS
         summands = [t for t, _ in split(one.args[0])[1]] if extended else [one]
         if all(summand.origin is Origin.ENTRY for summand in summands):
             return (extended or product) and not self._changing.isdisjoint(summands)
@@ -74,7 +73,7 @@ class _Reader:
         if node.kind not in _READ:
             return _Reading(False, node in self._changing)
         carried = all(part.carried for part in parts)
-        if node.kind == "ite":
+        if node.kind is op.ITE:
             lost = all(part.lost for part in parts[1:])
             lost = lost or (parts[0].carried and (carried or self._differ(*node.args[1:])))
         else:
@@ -92,13 +91,13 @@ class _Reader:
 
 def _is_opaque(node: Term) -> bool:
     """Is it a product or an extension that never is a part of a sum?"""
-    if node.kind == "mul":
+    if node.kind is op.MUL:
         return node.width != 64
-    return node.kind in ("sext", "zext") and node.args[0].width != 32
+    return node.kind in op.EXTENSIONS and node.args[0].width != 32
 
 
 def _is_unknown(node: Term) -> bool:
-    return node.origin in _UNKNOWNS or node.kind in _QUOTIENTS
+    return node.origin in _UNKNOWNS or node.kind in _LOSES
 
 
 def _parts(node: Term) -> tuple[Term, ...]:

@@ -20,6 +20,7 @@ from ptxsw.flow.dataflow import CARRY, Facts, closure, in_order
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Mem, Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, factors, split
 from ptxsw.terms.terms import Terms
 
@@ -186,22 +187,22 @@ class LoopSums:
         return self._machine.prepare(self._cfg.instructions[index], needed)
 
     def _is_sum(self, term: Term) -> bool:
-        if term.kind == "atom":
+        if term.kind is op.ATOM:
             return True
         items = split(term)[1]
         return len(items) <= _MAX_ITEMS and all(
             all(self._is_plain(one) for one in factors(part))
-            and (part.kind != "mul" or term.width == 64)
+            and (part.kind is not op.MUL or term.width == 64)
             for part, _ in items
         )
 
     def _is_plain(self, part: Term) -> bool:
         """Is it a register, or an index that is extended?"""
-        extended = part.kind in ("zext", "sext")
-        return part.kind == "atom" or (extended and self._is_index(part.args[0]))
+        extended = part.kind in op.EXTENSIONS
+        return part.kind is op.ATOM or (extended and self._is_index(part.args[0]))
 
     def _is_index(self, term: Term) -> bool:
-        return term.width == 32 and all(part.kind == "atom" for part, _ in split(term)[1])
+        return term.width == 32 and all(part.kind is op.ATOM for part, _ in split(term)[1])
 
     # ------------------------------------------------------------ before the loop
 
@@ -235,7 +236,7 @@ class LoopSums:
         self._machine.run(step, state, index)
         value = state.env[reg]
         is_sum = value.width in (32, 64) and self._is_sum(value) and not _is_number(value)
-        is_sum = is_sum and all(part.kind != "mul" for part, _ in split(value)[1])
+        is_sum = is_sum and all(part.kind is not op.MUL for part, _ in split(value)[1])
         return value if is_sum and all(a in self.registers for a in _atoms(value)) else None
 
     def _only_writer(self, reg: Reg) -> int | None:
@@ -270,11 +271,11 @@ def _computes(opcode: str, modifiers: tuple[str, ...]) -> bool:
 
 
 def _is_number(term: Term) -> bool:
-    return term.kind == "const"
+    return term.kind is op.CONST
 
 
 def _atoms(term: Term) -> Iterator[Term]:
     """The atoms of a sum, those of extended indices, too."""
     for part, _ in split(term)[1]:
         for one in factors(part):
-            yield from _atoms(one.args[0]) if one.kind in ("zext", "sext") else (one,)
+            yield from _atoms(one.args[0]) if one.kind in op.EXTENSIONS else (one,)

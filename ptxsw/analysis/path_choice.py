@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ptxsw.emulator.trace import Access, AccessView
+from ptxsw.terms import op
 from ptxsw.terms.choice import MAX_CHOICES, choice
 from ptxsw.terms.node import Term, Variance, signed, split, walk
 from ptxsw.terms.origin import Origin
@@ -61,11 +62,11 @@ def _is_count(node: Term) -> bool:
 def _last_counts(terms: Terms, conditions: frozenset[Term]) -> Iterator[tuple[Term, Term]]:
     """The iterations of loops that ended where two values met, as functions of what was before."""
     for condition in sorted(conditions, key=lambda c: c.id):
-        if condition.kind != "eq":
+        if condition.kind is not op.EQ:
             continue
         difference = terms.sub(*condition.args)
         for item, factor in split(difference)[1]:
-            count = item.args[0] if item.kind == "extract" and item.value == 0 else item
+            count = item.args[0] if item.kind is op.EXTRACT and item.value == 0 else item
             sign = signed(terms.const(factor, item.width))
             if not _is_count(count) or abs(sign) != 1:
                 continue

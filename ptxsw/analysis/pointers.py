@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxsw.emulator.trace import Access
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.origin import NUMBERED, POINTERS, Origin
 from ptxsw.terms.show import show
@@ -21,7 +22,7 @@ def pointer_bases(address: Term) -> frozenset[Term]:
 
 def _is_index(term: Term) -> bool:
     """Is it surely no pointer: an extended index, a product, a special register, a loop count?"""
-    return term.kind in ("sext", "zext", "mul") or term.origin in _INDEX_ORIGINS
+    return term.kind in (op.SEXT, op.ZEXT, op.MUL) or term.origin in _INDEX_ORIGINS
 
 
 def _is_pointer(term: Term) -> bool:

@@ -14,6 +14,7 @@ from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.origin import Origin
 
@@ -77,8 +78,8 @@ def _may_be_set(term: Term, rows: Collection[str]) -> int:
     total = constant % ROW
     for item, factor in items:
         # An array that begins with a row adds nothing to the bits inside rows.
-        whole = item.args[0] if item.kind in ("extract", "zext") and not item.value else item
-        if whole.kind == "atom" and whole.value in rows:
+        whole = item.args[0] if item.kind in (op.EXTRACT, op.ZEXT) and not item.value else item
+        if whole.kind is op.ATOM and whole.value in rows:
             continue
         low = factor & -factor
         bits = ones(item) * low

@@ -10,6 +10,7 @@ from ptxsw.analysis.warp_columns import Block
 from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Trace
 from ptxsw.ptx.ir import Symbol, Variable, leaves
+from ptxsw.terms import op
 from ptxsw.terms.node import walk
 
 
@@ -51,7 +52,7 @@ def block_shapes(trace: Trace, asked: Block | None) -> tuple[Block, ...]:
         return (asked,)
     shared = (access for access in trace.accesses if access.space == "shared")
     addresses = {variant.address for access in shared for variant in access.variants}
-    names = (term.value for term in walk(*addresses) if term.kind == "atom")
+    names = (term.value for term in walk(*addresses) if term.kind is op.ATOM)
     plane = any(name in ("%tid.y", "%tid.z") for name in names)
     for name, text in trace.function.directives:
         if name == "maxntid":

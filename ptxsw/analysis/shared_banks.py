@@ -23,8 +23,9 @@ from ptxsw.analysis.warp_columns import REGISTERS, Block, Columns, WarpColumns, 
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Instruction, Int, Reg
+from ptxsw.terms import op
 from ptxsw.terms.columns import Column
-from ptxsw.terms.node import OPAQUE, Term, Variance, split, walk
+from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.origin import Origin
 
 _WARPS = 4  # looked at in each block
@@ -253,11 +254,11 @@ class _Scene:
             return None
         leaves = self._leaves.get(term)
         if leaves is None:
-            leaves = self._leaves[term] = [t for t in walk(term) if t.kind in OPAQUE]
+            leaves = self._leaves[term] = [t for t in walk(term) if t.kind in op.OPAQUE]
         return leaves
 
     def _fixed(self, leaf: Term) -> bool:
-        return leaf.kind == "atom" and (leaf.value in REGISTERS or leaf.value in self._places)
+        return leaf.kind is op.ATOM and (leaf.value in REGISTERS or leaf.value in self._places)
 
     def _steps(self, leaf: Term) -> bool:
         """Does the iteration of a loop decide it: its count, or a register that it doubles or

@@ -11,6 +11,7 @@ from ptxsw.flow.dataflow import Facts, closure, defs
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.terms import op
 from ptxsw.terms.terms import Terms
 
 MOST_ITERATIONS = 1024
@@ -100,7 +101,7 @@ def _count(
             if before and step is not None:
                 machine.run(step, state, index)
         taken = machine.guard(state, branch)
-        if taken.kind != "const":
+        if taken.kind is not op.CONST:
             return None
         if bool(taken.value) != stays:
             return iteration

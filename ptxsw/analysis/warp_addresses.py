@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from ptxsw.analysis.touched_memory import BANKS, bank_ways
 from ptxsw.analysis.warps import LINE, TESTS, TRIALS, Chosen, Offsets, Warps
+from ptxsw.terms import op
 from ptxsw.terms.affine import Affine, Monomial, Polynomial
-from ptxsw.terms.node import OPAQUE, Term, bottom_up, unknowns
+from ptxsw.terms.node import Term, bottom_up, unknowns
 
 _MOST_CONDITIONS = 3  # in an address, of which both sides are looked at
 
@@ -102,7 +103,7 @@ class _Moved(Struct, frozen=True):
                 return None
             if not lanes:
                 continue
-            opaque |= any(t.kind != "atom" for t in monomial if not warps.uniform(t))
+            opaque |= any(t.kind is not op.ATOM for t in monomial if not warps.uniform(t))
             scale = coefficient * prod(warps.sizes[t.value] for t in sizes)
             old = parts.get(factor)
             parts[factor] = tuple(
@@ -138,18 +139,18 @@ def _known_part(polynomial: Polynomial, warps: Warps) -> int:
     return sum(
         coefficient * prod(warps.sizes[t.value] for t in monomial)
         for monomial, coefficient in polynomial.items()
-        if all(t.value in warps.sizes for t in monomial if t.kind == "atom")
-        and all(t.kind == "atom" for t in monomial)
+        if all(t.value in warps.sizes for t in monomial if t.kind is op.ATOM)
+        and all(t.kind is op.ATOM for t in monomial)
     )
 
 
 def _by_lane(term: Term, warps: Warps) -> tuple[Offsets, ...] | None:
     """The value of a term in each lane of each warp, if nothing else is in it."""
-    if term.kind == "atom":
+    if term.kind is op.ATOM:
         values = [places.get(term.value) for places in warps.places]
         return tuple(at for at in values if at is not None) if all(values) else None
     if not all(
-        t.kind == "atom" and (t.value in warps.places[0] or t.value in warps.sizes)
+        t.kind is op.ATOM and (t.value in warps.places[0] or t.value in warps.sizes)
         for t in unknowns(term)
     ):
         return None
@@ -207,7 +208,7 @@ def _from(starts: Sequence[int], distances: Sequence[Offsets]) -> tuple[Offsets,
 def _arms(address: Term, warps: Warps) -> Iterator[Chosen]:
     """Each way to decide the conditions in an address that all lanes share, as long as they are
     few."""
-    choices = (node.args[0] for node in _visible(address) if node.kind == "ite")
+    choices = (node.args[0] for node in _visible(address) if node.kind is op.ITE)
     conditions = dict.fromkeys(condition for condition in choices if warps.uniform(condition))
     if len(conditions) > _MOST_CONDITIONS:
         yield frozenset()
@@ -219,7 +220,7 @@ def _arms(address: Term, warps: Warps) -> Iterator[Chosen]:
 def _visible(term: Term) -> list[Term]:
     """The terms that a value is computed from, but for those hidden in opaque ones."""
     seen: dict[Term, None] = {}
-    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, term):
+    for node in bottom_up(seen, lambda n: () if n.kind in op.OPAQUE else n.args, term):
         seen[node] = None
     return list(seen)
 
@@ -229,8 +230,8 @@ def _numbers(term: Term) -> set[Term]:
     `(a ^ b) < 0`: remainders as Python defines them compare signs so."""
     asked = {term}
     for node in _visible(term):
-        zero = any(a.kind == "const" and a.value == 0 for a in node.args)
-        if node.kind not in OPAQUE and not (zero and node.kind in ("slt", "sle")):
+        zero = any(a.kind is op.CONST and a.value == 0 for a in node.args)
+        if node.kind not in op.OPAQUE and not (zero and node.kind in op.SIGNED):
             asked.update(node.args)
     return asked
 
@@ -238,9 +239,9 @@ def _numbers(term: Term) -> set[Term]:
 def _depends_on_bits(node: Term, warps: Warps) -> bool:
     """Are bits of what differs over lanes combined with bits that only the run knows? A multiple
     of a line is no usual value of a mask or of a distance to shift by."""
-    if node.width == 1 or node.kind not in ("and", "or", "xor", "shl", "lshr", "ashr"):
+    if node.width == 1 or node.kind not in (op.AND, op.OR, op.XOR, op.SHL, op.LSHR, op.ASHR):
         return False
-    if warps.uniform(node) or any(a.kind == "const" or _is_switch(a) for a in node.args):
+    if warps.uniform(node) or any(a.kind is op.CONST or _is_switch(a) for a in node.args):
         return False
     leaves = unknowns(node)
     return not all(t.value in warps.places[0] or t.value in warps.sizes for t in leaves)
@@ -248,4 +249,4 @@ def _depends_on_bits(node: Term, warps: Warps) -> bool:
 
 def _is_switch(term: Term) -> bool:
     """Is a mask all ones or all zeros?"""
-    return term.kind == "sext" and term.args[0].width == 1
+    return term.kind is op.SEXT and term.args[0].width == 1

@@ -16,8 +16,9 @@ from operator import and_
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES
+from ptxsw.terms import op
 from ptxsw.terms.columns import Column, column
-from ptxsw.terms.node import OPAQUE, Term, bottom_up
+from ptxsw.terms.node import Term, bottom_up
 
 Block = tuple[int, int, int]
 """Threads along x, y and z."""
@@ -103,7 +104,7 @@ class WarpColumns:
     def of(self, term: Term) -> Columns:
         """The unsigned values of a term."""
         for node in bottom_up(self._memo, _parts, term):
-            self._memo[node] = self._known(node) if node.kind in OPAQUE else self._computed(node)
+            self._memo[node] = self._known(node) if node.kind in op.OPAQUE else self._computed(node)
         return self._memo[term]
 
     def _computed(self, node: Term) -> Columns:
@@ -136,7 +137,7 @@ class WarpColumns:
 
 
 def _parts(node: Term) -> tuple[Term, ...]:
-    return () if node.kind in OPAQUE else node.args
+    return () if node.kind in op.OPAQUE else node.args
 
 
 def _at(columns: Columns, iteration: int) -> Column:

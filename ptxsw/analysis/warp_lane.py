@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.warps import Warps
-from ptxsw.terms.node import OPAQUE, Term, Variance
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -33,9 +34,9 @@ class WarpLane:
         return substitute(self._terms, term, self._leaf, self._memo)
 
     def _leaf(self, node: Term) -> Term | None:
-        if node.kind not in OPAQUE:
+        if node.kind not in op.OPAQUE:
             return None
-        if node.kind == "atom" and node.value in self._registers:
+        if node.kind is op.ATOM and node.value in self._registers:
             return self._registers[node.value]
         if self._warps.uniform(node):
             return node

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.lane_values import SMALL, LaneValues, aligned, small, usual
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, bottom_up, unknowns
 from ptxsw.terms.origin import Origin
 
@@ -134,17 +135,17 @@ class Warps(Struct, frozen=True, dict=True):
 
     def _deciding(self, term: Term) -> Sequence[Term]:
         """The terms on which it depends whether a term is uniform."""
-        if term.kind == "atom" or term.variance <= self._most:
+        if term.kind is op.ATOM or term.variance <= self._most:
             return ()
-        return term.args if term.kind in ("apply", "float") else unknowns(term)
+        return term.args if term.kind in (op.APPLY, op.FLOAT) else unknowns(term)
 
     def _is_uniform(self, term: Term) -> bool:
         if term.origin in (Origin.SYMBOL, Origin.WINDOW):
             return True
-        if term.variance <= self._most or term.kind == "atom":
+        if term.variance <= self._most or term.kind is op.ATOM:
             return term.variance <= self._most
-        if term.kind in ("apply", "float"):
-            fixed = term.kind == "float" or term.value[0][0] == "load"
+        if term.kind in (op.APPLY, op.FLOAT):
+            fixed = term.kind is op.FLOAT or term.value[0][0] == "load"
             return fixed and all(self._uniform[arg] for arg in term.args)
         return self._never_moves(term)
 

@@ -30,6 +30,7 @@ from ptxsw.flow.cfg import Cfg, build, ends_block
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.flow.flow_graph import Block, Loop
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg
+from ptxsw.terms import op
 from ptxsw.terms.few_values import FewValues
 from ptxsw.terms.garbage import no_collection
 from ptxsw.terms.node import Term, Variance, walk
@@ -181,7 +182,7 @@ class Emulation:
         return all(
             n.id < self.first_later or n.variance is Variance.LANE
             for n in walk(condition)
-            if n.kind == "atom"
+            if n.kind is op.ATOM
         )
 
     # ------------------------------------------------------------ loops
@@ -350,7 +351,7 @@ class Emulation:
 
     def _decided(self, block: Block, values: tuple[Term, ...]) -> None:
         """The values that decide where the branch at a block's end goes."""
-        vary = [v for v in values if v.kind != "const"]
+        vary = [v for v in values if v.kind is not op.CONST]
         self.joins.predicates.setdefault(block.number, {}).update(dict.fromkeys(vary or values))
         if self.recording:
             self.record.branch(block.end - 1, values)
@@ -373,7 +374,7 @@ class Emulation:
     def _impossible(self, condition: Term, given: tuple[Term, ...], loops_back: bool) -> bool:
         """Does the path contradict itself? Looks first, asks the solver last, and not at the end
         of a loop, where both sides are nearly always possible."""
-        if condition.kind == "const":
+        if condition.kind is op.CONST:
             return not condition.value
         if condition in given or self.apart is not None:
             return False

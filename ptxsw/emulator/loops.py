@@ -18,6 +18,7 @@ from ptxsw.emulator.state import State, named, undefined
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import FIXED_IN_LOOPS, Origin
 from ptxsw.terms.substitution import substitute
@@ -123,9 +124,9 @@ def invariant(term: Term, changing: set[Term]) -> bool:
     for node in walk(term):
         if node in changing:
             return False
-        if node.kind == "apply" and (node.value[1] is Variance.LANE or node.value[0][0] == "phi"):
+        if node.kind is op.APPLY and (node.value[1] is Variance.LANE or node.value[0][0] == "phi"):
             return False
-        if node.kind == "atom" and node.origin not in FIXED_IN_LOOPS:
+        if node.kind is op.ATOM and node.origin not in FIXED_IN_LOOPS:
             return False
     return True
 
@@ -232,7 +233,7 @@ def _unrolled(facts: LoopFacts, reg: Reg, before: Mapping[Reg, Term], terms: Ter
         now = {**values, facts.entry[reg]: value}.get
         again = substitute(terms, facts.again, now)
         iterations.append(IterationValue(value, again))
-        if again.kind == "const" and not again.value:
+        if again.kind is op.CONST and not again.value:
             break
         value = substitute(terms, facts.after[reg], now)
     return tuple(iterations)
@@ -308,9 +309,9 @@ def _variances(facts: LoopFacts, before: Mapping[Reg, Term]) -> dict[Reg, Varian
                 mixes.setdefault(reg, []).append(other)
             elif other is not None:
                 level[reg] = max(level[reg], before[other].variance)
-            elif node.kind == "apply":
+            elif node.kind is op.APPLY:
                 level[reg] = max(level[reg], node.value[1])
-            elif node.kind == "atom":
+            elif node.kind is op.ATOM:
                 level[reg] = max(level[reg], node.variance)
     changed = True
     while changed:

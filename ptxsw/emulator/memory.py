@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
@@ -169,8 +170,8 @@ class Aliasing:
         claim = self._claims.get(key)
         if claim is None:
             claim = self._claims[key] = self.apart(*key)
-        if claim.kind == "const" or self._solver is None:
-            return bool(claim.kind == "const" and claim.value)
+        if claim.kind is op.CONST or self._solver is None:
+            return bool(claim.kind is op.CONST and claim.value)
         return self._solver.soon(claim, (*store.given, *given))
 
     def apart(self, distance: Term, stored: int, loaded: int) -> Term:
@@ -210,7 +211,7 @@ def _plus(terms: Terms, sides: tuple[Term, Term], more: Term, left: bool) -> tup
 def _anything(items: Sequence[tuple[Term, int]], width: int) -> bool:
     """Can a sum be any number, whatever part of it is? So is the distance of two pointers."""
     return any(
-        atom.kind in ("atom", "apply")
+        atom.kind in (op.ATOM, op.APPLY)
         and coefficient & 1
         and ones(atom) == (1 << width) - 1
         and not any(node is atom for node in walk(*(t for t, _ in items if t is not atom)))

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ptxsw.emulator.state import State
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones
 from ptxsw.terms.terms import Terms
 
@@ -54,7 +55,7 @@ def widened(states: Sequence[State], live: Iterable[Reg], terms: Terms) -> list[
 
 def _read(value: Term, terms: Terms) -> _Division | None:
     whole = value
-    if value.kind == "extract" and value.value == 0 and value.width == _HALF:
+    if value.kind is op.EXTRACT and value.value == 0 and value.width == _HALF:
         whole = value.args[0]
     if whole.width != 2 * _HALF:
         return None
@@ -62,7 +63,7 @@ def _read(value: Term, terms: Terms) -> _Division | None:
     if quotient is None:
         return None
     a, b = (terms.extract(arg, 0, _HALF) for arg in quotient.args)
-    narrow = terms.udiv(a, b) if quotient.kind in ("udiv", "sdiv") else terms.urem(a, b)
+    narrow = terms.udiv(a, b) if quotient.kind in (op.UDIV, op.SDIV) else terms.urem(a, b)
     if quotient is not whole:
         narrow = terms.sub(a, terms.mul(b, narrow))
     return _Division(quotient.args, value, terms.zext(narrow, value.width))
@@ -70,12 +71,12 @@ def _read(value: Term, terms: Terms) -> _Division | None:
 
 def _quotient(term: Term, terms: Terms) -> Term | None:
     """The division that a term is the result of, or whose remainder `a - b * (a / b)` it is."""
-    if term.kind in ("udiv", "sdiv", "urem", "srem"):
+    if term.kind in op.QUOTIENTS:
         return term
-    if term.kind != "sum":
+    if term.kind is not op.SUM:
         return None
     for part in {t for item in term.args for t in (item, *item.args)}:
-        if part.kind in ("udiv", "sdiv") and part.width == term.width:
+        if part.kind in (op.UDIV, op.SDIV) and part.width == term.width:
             a, b = part.args
             if terms.sub(a, terms.mul(b, part)) is term:
                 return part

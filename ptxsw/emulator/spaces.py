@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ptxsw.terms.node import OPAQUE, Term, Variance, split
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, Variance, split
 from ptxsw.terms.origin import POINTERS, Origin
 from ptxsw.terms.terms import Terms
 
 _WINDOWS = ("shared", "local", "const")
-_NUMBERS = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
+_NUMBERS = op.QUOTIENTS | op.SHIFTS | {op.MUL}
 _POINTER = 64  # bits
 
 
@@ -80,7 +81,7 @@ def may_hold_pointer(term: Term, numbers: Container[Term] = ()) -> bool:
         node = stack.pop()
         if node in numbers or node.kind in _NUMBERS:
             continue
-        if node.kind in OPAQUE and node.width == _POINTER and not _is_count(node):
+        if node.kind in op.OPAQUE and node.width == _POINTER and not _is_count(node):
             return True
         new = [arg for arg in node.args if arg not in seen]
         seen.update(new)

@@ -14,6 +14,7 @@ from ptxsw.ptx.ir import (
     type_width,
 )
 from ptxsw.semantics import Meaning
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.terms import Terms
@@ -34,7 +35,7 @@ class State(Struct):
 
     def assume(self, condition: Term) -> tuple[Term, ...]:
         """The path's conditions with one more."""
-        if condition.kind == "const" or condition in self.conditions:
+        if condition.kind is op.CONST or condition in self.conditions:
             return self.conditions
         return (*self.conditions, condition)[-_MAX_CONDITIONS:]
 

@@ -41,6 +41,7 @@ from ptxsw.ptx.ir import (
     type_width,
 )
 from ptxsw.semantics import Meaning, meaning
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
@@ -271,11 +272,11 @@ class SymbolicMachine:
     def _parameter(self, address: Term, bits: int) -> Term:
         """A kernel parameter is one value for the whole grid; a device function's is not."""
         base, offset = address, 0
-        if address.kind == "sum" and len(address.args) == 1:
+        if address.kind is op.SUM and len(address.args) == 1:
             base, offset = address.args[0], address.value[0]
-        name = str(base.value)[1:] if base.kind == "atom" else ""
+        name = str(base.value)[1:] if base.kind is op.ATOM else ""
         if name not in self._params:
-            if base.kind == "atom" or self._function.kind != "entry":
+            if base.kind is op.ATOM or self._function.kind != "entry":
                 return self.terms.fresh("param", bits)
             return self.terms.apply(("load", "param"), bits, (address,), Variance.UNIFORM)
         entry = self._function.kind == "entry"

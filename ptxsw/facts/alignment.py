@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ptxsw.ptx.ir import Function, Module, type_width
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, ones, split
 from ptxsw.terms.origin import Origin
 
@@ -74,7 +75,7 @@ class Alignment:
             and len(rest) == 1
             and rest[0][1] == 1
             and rest[0][0].width == 64
-            and rest[0][0].kind in ("atom", "apply")
+            and rest[0][0].kind in (op.ATOM, op.APPLY)
         )
 
     # ------------------------------------------------------------ tested
@@ -86,16 +87,16 @@ class Alignment:
         if depth > _DEEPEST:
             return None
         match term.kind:
-            case "sum":
+            case op.SUM:
                 return self._needs_of_sum(term, size, depth)
-            case "zext" | "sext" | "extract" if term.kind != "extract" or term.value == 0:
+            case op.ZEXT | op.SEXT | op.EXTRACT if term.kind is not op.EXTRACT or term.value == 0:
                 # The low bits survive an extension or truncation, but no more than there are.
                 inner = term.args[0]
                 fits = size <= 1 << min(inner.width, term.width)
                 return self._needs(inner, size, depth + 1) if fits else None
-            case "mul":
+            case op.MUL:
                 return self._needs_of_product(term, size, depth)
-            case "atom" if self._is_parameter(term):
+            case op.ATOM if self._is_parameter(term):
                 return {(str(term.value), term.width): size}
             case _:
                 return None
@@ -127,7 +128,7 @@ class Alignment:
 
     def _is_parameter(self, term: Term) -> bool:
         """Is a term a parameter of the kernel, or a part of one, as wide as `ld.param` had it?"""
-        if term.kind != "atom" or term.variance is not Variance.UNIFORM:
+        if term.kind is not op.ATOM or term.variance is not Variance.UNIFORM:
             return False
         name, _, offset = str(term.value).partition("+")
         parameter = self._parameters.get(name)
@@ -156,19 +157,19 @@ class Alignment:
 
     def _divisor(self, term: Term, depth: int) -> int:
         match term.kind:
-            case "const" | "sum":
+            case op.CONST | op.SUM:
                 constant, items = split(term)
                 bits = [lowest(constant)] if constant else []
                 bits += [lowest(f) * self.factor(t, depth + 1) for t, f in items]
                 return min(bits, default=_MOST)
-            case "zext" | "sext":
+            case op.ZEXT | op.SEXT:
                 return min(self.factor(term.args[0], depth + 1), 1 << term.args[0].width)
-            case "mul":
+            case op.MUL:
                 product = 1
                 for factor in term.args:
                     product *= self.factor(factor, depth + 1)
                 return min(product, _MOST)
-            case "atom" if term.origin is Origin.SYMBOL:
+            case op.ATOM if term.origin is Origin.SYMBOL:
                 return self._variable(term.of[0])
             case _:
                 return min(lowest(ones(term)), _MOST)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split
 from ptxsw.terms.terms import Terms
 
@@ -47,15 +48,15 @@ class BitSums:
 
     def _decomposed(self, term: Term, depth: int) -> Sum | None:
         match term.kind:
-            case "const":
+            case op.CONST:
                 return int(term.value), frozenset()
-            case "xor":
+            case op.XOR:
                 return _together(*(self._sum(one, depth) for one in term.args))
-            case "zext":
+            case op.ZEXT:
                 return self._sum(term.args[0], depth)
-            case "extract":
+            case op.EXTRACT:
                 return self._extract(term, depth)
-            case "sum":
+            case op.SUM:
                 constant, items = split(term)
                 if constant:
                     rest = self._terms.sum(term.width, 0, items)
@@ -85,8 +86,8 @@ class BitSums:
         constant, items = split(term)
         if not constant or len(items) != 1 or items[0][1] != 1:
             return None
-        field = items[0][0].args[0] if items[0][0].kind == "zext" else items[0][0]
-        if field.kind != "extract" or end > field.width:
+        field = items[0][0].args[0] if items[0][0].kind is op.ZEXT else items[0][0]
+        if field.kind is not op.EXTRACT or end > field.width:
             return None
         (whole,), low = field.args, int(field.value)
         number = self._terms.const(int(constant) << low & ((1 << whole.width) - 1), whole.width)
@@ -125,12 +126,12 @@ class BitSums:
         return zeros
 
     def _counted(self, term: Term, depth: int) -> int:
-        if term.kind == "extract":
+        if term.kind is op.EXTRACT:
             return max(0, min(term.width, self._zero_bits(term.args[0], depth) - int(term.value)))
-        if term.kind == "zext":
+        if term.kind is op.ZEXT:
             zeros = self._zero_bits(term.args[0], depth)
             return term.width if zeros == term.args[0].width else zeros
-        if term.kind != "sum":
+        if term.kind is not op.SUM:
             return 0
         constant, items = split(term)
         least = _trailing(int(constant), term.width)

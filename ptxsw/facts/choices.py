@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from ptxsw.terms.node import OPAQUE, Term, split, walk
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, split, walk
 from ptxsw.terms.substitution import rebuild
 from ptxsw.terms.terms import Terms
 
 
 def choosing_conditions(term: Term) -> frozenset[Term]:
     """By what values are chosen in a term."""
-    return frozenset(n.args[0] for n in walk(term) if n.kind == "ite" and n.width > 1)
+    return frozenset(n.args[0] for n in walk(term) if n.kind is op.ITE and n.width > 1)
 
 
 def condition_within(term: Term) -> Term | None:
     """By what is chosen between values from which a term is computed, where it is no choice itself.
     What memory holds at a chosen address is not looked into."""
-    work, seen = [*term.args] if term.kind not in OPAQUE else [], set[Term]()
+    work, seen = [*term.args] if term.kind not in op.OPAQUE else [], set[Term]()
     while work:
         node = work.pop()
-        if node in seen or node.width == 1 or node.kind in OPAQUE:
+        if node in seen or node.width == 1 or node.kind in op.OPAQUE:
             continue
-        if node.kind == "ite":
+        if node.kind is op.ITE:
             return node.args[0]
         seen.add(node)
         work.extend(node.args)
@@ -29,7 +30,7 @@ def condition_within(term: Term) -> Term | None:
 
 def lifted_extension(terms: Terms, term: Term) -> Term:
     """An extension or part of a choice as a choice of extensions or parts."""
-    if term.kind not in ("zext", "sext", "extract") or term.args[0].kind != "ite":
+    if term.kind not in (op.ZEXT, op.SEXT, op.EXTRACT) or term.args[0].kind is not op.ITE:
         return term
     condition, *arms = term.args[0].args
     yes, no = (rebuild(terms, term, (arm,)) for arm in arms)
@@ -41,7 +42,7 @@ def lifted_sum(terms: Terms, address: Term, other: Term) -> Term:
     others = split(other)[1]
     for item in split(address)[1]:
         term, factor = item
-        if term.kind == "ite" and item not in others:
+        if term.kind is op.ITE and item not in others:
             rest = terms.sub(address, terms.scale(term, factor))
             yes, no = (terms.add(rest, terms.scale(arm, factor)) for arm in term.args[1:])
             return terms.ite(term.args[0], yes, no)

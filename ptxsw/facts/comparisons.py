@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.show import show
 from ptxsw.terms.terms import Terms
@@ -26,10 +27,10 @@ class Inequality(Struct, frozen=True):
 def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Inequality]:
     """What conditions say of the order of numbers."""
     for term in conjuncts(conditions, terms):
-        if term.kind in ("slt", "sle", "ult", "ule"):
+        if term.kind in op.ORDERS:
             a, b = term.args
-            yield Inequality(a, b, term.kind[1:] == "lt", term.kind[0] == "s")
-        elif term.kind == "eq" and term.args[0].width > 1:  # numbers, not predicates
+            yield Inequality(a, b, term.kind in op.STRICT, term.kind in op.SIGNED)
+        elif term.kind is op.EQ and term.args[0].width > 1:  # numbers, not predicates
             a, b = term.args
             # Equal numbers are at most each other.
             yield Inequality(a, b, False, False)
@@ -41,9 +42,9 @@ def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
     work, operands = list(conditions), dict[Term, None]()
     while work:
         term = work.pop()
-        if term.kind == "and":
+        if term.kind is op.AND:
             work.extend(term.args)
-        elif term.kind == "not" and term.args[0].kind == "or":
+        elif term.kind is op.NOT and term.args[0].kind is op.OR:
             work.extend(map(terms.not_, term.args[0].args))
         elif term.size <= MAX_SIZE:
             operands[term] = None

@@ -14,7 +14,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, ones, split
+from ptxsw.terms.op import Op
 from ptxsw.terms.terms import Terms
 
 _MAX_DEPTH = 64
@@ -128,7 +130,7 @@ class ConditionFacts:
             if compared is not None:
                 own.add(compared[0])
                 own.update(base for base, _, _ in self._bits_of(compared[0]))
-            if node.kind in ("and", "or"):
+            if node.kind in (op.AND, op.OR):
                 own.add(self._asked_choice(node))
             grounds[node] = frozenset(own).union(*(grounds[side] for side in _sides(node)))
         return grounds[term]
@@ -164,7 +166,7 @@ class ConditionFacts:
         here = (here.mirrored() if negative else here).moved(constant)
         end = 1 << width
         least = here.low
-        if extended.kind == "sext":
+        if extended.kind is op.SEXT:
             least, end = wrapped(least, width), end // 2
         most = least + here.count - 1
         return (least, most) if least <= most < end else None
@@ -176,7 +178,7 @@ class ConditionFacts:
         work = list(conditions)
         while work:
             term = work.pop()
-            if term.kind == "const":
+            if term.kind is op.CONST:
                 self.impossible = self.impossible or not term.value
                 continue
             if term in self._true:
@@ -186,11 +188,11 @@ class ConditionFacts:
             self._true.add(term)
             self._false.add(contrary)
             self._news.update((term, contrary))
-            inner = contrary if term.kind == "not" else term
-            if inner.kind in ("and", "or"):
-                negated = term.kind == "not"
+            inner = contrary if term.kind is op.NOT else term
+            if inner.kind in (op.AND, op.OR):
+                negated = term.kind is op.NOT
                 sides = [self._terms.not_(a) for a in inner.args] if negated else inner.args
-                if (inner.kind == "and") is not negated:
+                if (inner.kind is op.AND) is not negated:
                     work.extend(sides)
                     continue
                 self._choices.add(frozenset(sides))
@@ -220,11 +222,11 @@ class ConditionFacts:
     # ------------------------------------------------------------ telling
 
     def _truth(self, term: Term, depth: int) -> bool | None:
-        if term.kind == "const":
+        if term.kind is op.CONST:
             return bool(term.value)
         if term in self._true:
             return True
-        if term.kind == "not":
+        if term.kind is op.NOT:
             inner = self._truth(term.args[0], depth)
             return None if inner is None else not inner
         if term in self._false:
@@ -236,8 +238,8 @@ class ConditionFacts:
         return self._memo[term]
 
     def _made_of(self, term: Term, depth: int) -> bool | None:
-        if term.kind in ("and", "or"):
-            deciding, open_ = term.kind == "or", False
+        if term.kind in (op.AND, op.OR):
+            deciding, open_ = term.kind is op.OR, False
             for side in term.args:
                 truth = self._truth(side, depth + 1)
                 if truth is deciding:
@@ -257,7 +259,7 @@ class ConditionFacts:
         not."""
         choice = self._notes.choices.get(term)
         if choice is None:
-            sides = term.args if term.kind == "or" else map(self._terms.not_, term.args)
+            sides = term.args if term.kind is op.OR else map(self._terms.not_, term.args)
             choice = self._notes.choices[term] = frozenset(sides)
         return choice
 
@@ -282,19 +284,18 @@ class ConditionFacts:
         return None
 
 
-_COMPARISONS = frozenset({"ult", "ule", "slt", "sle", "eq"})
-_FOLLOWED = _COMPARISONS | {"and", "or"}
+_FOLLOWED = op.COMPARISONS | {op.AND, op.OR}
 
 
 def _sides(term: Term) -> tuple[Term, ...]:
     """The conditions that a condition is made of."""
-    return term.args if term.kind in ("and", "or", "not") and term.width == 1 else ()
+    return term.args if term.kind in (op.AND, op.OR, op.NOT) and term.width == 1 else ()
 
 
 def _bits_of(base: _Base) -> Iterator[tuple[_Base, int, int]]:
     """Of what sum something is a few bits, what has to be added to it, and the lowest bit."""
     _, items = base
-    if len(items) == 1 and items[0][1] == 1 and items[0][0].kind == "extract":
+    if len(items) == 1 and items[0][1] == 1 and items[0][0].kind is op.EXTRACT:
         bits = items[0][0]
         constant, parts = split(bits.args[0])
         if parts:
@@ -303,22 +304,22 @@ def _bits_of(base: _Base) -> Iterator[tuple[_Base, int, int]]:
 
 def _parts_of_zero(terms: Terms, term: Term) -> Iterator[Term]:
     """Where a bitwise `or` is zero, both sides are: so tests of several pointers are joined."""
-    if term.kind == "eq":
+    if term.kind is op.EQ:
         for value, other in (term.args, reversed(term.args)):
-            if value.kind == "const" and not value.value and other.kind == "or":
+            if value.kind is op.CONST and not value.value and other.kind is op.OR:
                 yield from (terms.eq(side, value) for side in other.args)
 
 
 def _compared(terms: Terms, term: Term) -> tuple[_Base, Range] | None:
     """A comparison with a number as a sum without its constant, and where that lies."""
-    negated = term.kind == "not"
+    negated = term.kind is op.NOT
     inner = term.args[0] if negated else term
-    if inner.kind not in _COMPARISONS:
+    if inner.kind not in op.COMPARISONS:
         return None
     left, right = inner.args
-    if (left.kind == "const") == (right.kind == "const"):
+    if (left.kind is op.CONST) == (right.kind is op.CONST):
         return None
-    value = right if left.kind == "const" else left
+    value = right if left.kind is op.CONST else left
     allowed = _allowed(inner.kind, left, right)
     constant, items = split(value)
     if not items:
@@ -331,15 +332,15 @@ def _compared(terms: Terms, term: Term) -> tuple[_Base, Range] | None:
     return (value.width, items), told
 
 
-def _allowed(kind: str, left: Term, right: Term) -> Range:
+def _allowed(kind: Op, left: Term, right: Term) -> Range:
     """Which numbers the side that is no number may be."""
     width, half = left.width, 1 << left.width - 1
     size = 2 * half
-    if kind == "eq":
-        return Range((left if left.kind == "const" else right).value, 1, width)
-    least = half if kind.startswith("s") else 0
-    strict = kind.endswith("lt")
-    if right.kind == "const":
+    if kind is op.EQ:
+        return Range((left if left.kind is op.CONST else right).value, 1, width)
+    least = half if kind in op.SIGNED else 0
+    strict = kind in op.STRICT
+    if right.kind is op.CONST:
         return Range(least, (right.value - least) % size + (not strict), width)
     # From the number up to the largest one, behind which `least` comes again.
     begin = left.value + strict

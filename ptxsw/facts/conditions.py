@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 
@@ -13,12 +14,12 @@ def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tupl
     work, facts = [condition], dict.fromkeys(conditions)
     while work:
         term = work.pop()
-        if term.kind == "const" and term.value:
+        if term.kind is op.CONST and term.value:
             continue
         facts[term] = None
-        if term.kind == "and":
+        if term.kind is op.AND:
             work.extend(term.args)
-        elif term.kind == "not" and term.args[0].kind == "or":
+        elif term.kind is op.NOT and term.args[0].kind is op.OR:
             work.extend(map(terms.not_, term.args[0].args))
     return tuple(facts)
 
@@ -30,7 +31,7 @@ def together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ..
 
 def decided(terms: Terms, condition: Term, conditions: Collection[Term]) -> bool | None:
     """Is a condition true or false on a path, judging only by the known conditions themselves?"""
-    if condition.kind == "const":
+    if condition.kind is op.CONST:
         return bool(condition.value)
     if condition in conditions:
         return True

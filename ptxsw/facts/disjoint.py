@@ -14,6 +14,7 @@ from msgspec import Struct
 from ptxsw.facts.comparisons import conjuncts
 from ptxsw.facts.grid import FARTHEST, Grid, Unbounded
 from ptxsw.facts.ranges import Range, as_number
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.terms import Terms
@@ -30,9 +31,9 @@ def upper_limits(conditions: Iterable[Term], terms: Terms) -> Mapping[Term, int]
     """The highest values of atoms that conditions compare with numbers, all read as unsigned."""
     most: dict[Term, int] = {}
     for term in conjuncts(conditions, terms):
-        if term.kind in ("ult", "ule") and term.args[1].kind == "const":
-            atom, bound = term.args[0], term.args[1].value - (term.kind == "ult")
-            if atom.kind == "atom" and bound >= 0:
+        if term.kind in (op.ULT, op.ULE) and term.args[1].kind is op.CONST:
+            atom, bound = term.args[0], term.args[1].value - (term.kind is op.ULT)
+            if atom.kind is op.ATOM and bound >= 0:
                 most[atom] = min(bound, most.get(atom, bound))
     return most
 
@@ -42,7 +43,7 @@ def facts(conditions: Iterable[Term], grid: Grid) -> Facts:
     certain: list[Polynomial] = []
     either: list[tuple[Polynomial, ...]] = []
     for term in conjuncts(conditions, grid.terms):
-        if term.kind == "or":
+        if term.kind is op.OR:
             parts = [_fact(part, grid) for part in _disjuncts(term)]
             inequalities = tuple(part for part in parts if part is not None)
             if len(inequalities) == len(parts):
@@ -56,7 +57,7 @@ def _disjuncts(term: Term) -> list[Term]:
     work, disjuncts = [term], []
     while work:
         part = work.pop()
-        if part.kind == "or":
+        if part.kind is op.OR:
             work.extend(part.args)
         else:
             disjuncts.append(part)
@@ -66,7 +67,7 @@ def _disjuncts(term: Term) -> list[Term]:
 def _fact(term: Term, grid: Grid) -> Polynomial | None:
     """A signed comparison of shared values as a polynomial that is at most 0; None for all else,
     and where a side may wrap."""
-    if term.kind not in ("slt", "sle"):
+    if term.kind not in op.SIGNED:
         return None
     sides = []
     for side in term.args:
@@ -77,7 +78,7 @@ def _fact(term: Term, grid: Grid) -> Polynomial | None:
         if needs or not all(map(grid.is_shared, value.atoms)):
             return None
         sides.append(value)
-    return sides[0] - sides[1] + (term.kind == "slt")
+    return sides[0] - sides[1] + (term.kind is op.SLT)
 
 
 def proved(excess: Polynomial, given: Facts, grid: Grid) -> bool:

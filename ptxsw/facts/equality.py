@@ -11,10 +11,11 @@ from ptxsw.facts.loads import compared_places, is_constant_load, is_load, steady
 from ptxsw.facts.matching import ORDERLESS, same_operation, unmatched
 from ptxsw.facts.prover import Prover
 from ptxsw.facts.simplifier import MAX_SIZE
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up
 
-_COMPARED = frozenset({"float", "concat"})  # before what is computed from them
-_DEEPER = _COMPARED | {"apply"}
+_COMPARED = frozenset({op.FLOAT, op.CONCAT})  # before what is computed from them
+_DEEPER = _COMPARED | {op.APPLY}
 _MAX_DEPTH = 32
 _DEEP = 200  # nodes
 _MAX_PAIRS = 4000  # of parts of two values
@@ -68,8 +69,8 @@ class Equality:
             x, y = pair
             if x is y or x.width != y.width or len(seen) > _MAX_PAIRS or self._is_known(x, y):
                 return ()
-            if (x.kind == "ite") != (y.kind == "ite"):
-                choice, other = (x, y) if x.kind == "ite" else (y, x)
+            if (x.kind is op.ITE) != (y.kind is op.ITE):
+                choice, other = (x, y) if x.kind is op.ITE else (y, x)
                 arms = ((other, arm) for arm in choice.args[1:])
                 return [pair if choice is y else pair[::-1] for pair in arms]
             deep = x.kind in _DEEPER and same_operation(x, y)
@@ -106,7 +107,7 @@ class Equality:
             return True
         # Cheap methods first: normal forms and parts. Then case distinctions, each of which doubles
         # the work, then whole numbers, and the solver last.
-        sums = a.width == 64 and "sum" in (a.kind, b.kind)
+        sums = a.width == 64 and op.SUM in (a.kind, b.kind)
         if sums and self.by_bounds is not None and self.by_bounds(a, b, given):
             return True
         if a.kind == b.kind and a.kind in ORDERLESS and depth < _MAX_DEPTH:
@@ -122,7 +123,7 @@ class Equality:
         if places is not None and self._same(*places, given, depth + 1):
             return True
         a, b = lifted_extension(self._terms, a), lifted_extension(self._terms, b)
-        if "ite" in (a.kind, b.kind) and depth < _MAX_DEPTH:
+        if op.ITE in (a.kind, b.kind) and depth < _MAX_DEPTH:
             return self._case_by_case(a, b, given, depth)
         if sums and self._unwrapped(a, b):
             return True
@@ -141,7 +142,7 @@ class Equality:
             return True
         if self.prover.unrelated(a, b, given):
             return False
-        if "sum" in (a.kind, b.kind) and self.prover.same_extended(a, b, given):
+        if op.SUM in (a.kind, b.kind) and self.prover.same_extended(a, b, given):
             return True
         if self.prover.written_out(a, given) is self.prover.written_out(b, given):
             return True
@@ -164,7 +165,7 @@ class Equality:
         for whose, begin, count in self.unwritten:
             if whose == space and begin.width == place.width:
                 distance = self._terms.sub(place, begin)
-                if distance.kind == "const" and distance.value <= count - size:
+                if distance.kind is op.CONST and distance.value <= count - size:
                     return True
         return False
 
@@ -185,7 +186,7 @@ class Equality:
 
     def _case_by_case(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         """Compare a choice with something, in each of its cases that may come."""
-        if a.kind != "ite":
+        if a.kind is not op.ITE:
             a, b = b, a
         condition, yes, no = a.args
         for arm, case in ((yes, condition), (no, self._terms.not_(condition))):
@@ -219,9 +220,9 @@ class Equality:
     def _split(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool | None:
         """Compare a concatenation part by part; None where neither side is one, or the parts say
         nothing of the whole."""
-        if b.kind == "concat" and a.kind != "concat":
+        if b.kind is op.CONCAT and a.kind is not op.CONCAT:
             a, b = b, a
-        if a.kind != "concat":
+        if a.kind is not op.CONCAT:
             return None
         high, low = a.args
         return self._same(low, self._terms.extract(b, 0, low.width), given, depth + 1) and (

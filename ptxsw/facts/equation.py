@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptxsw.terms import op
 from ptxsw.terms.digits import unextended
 from ptxsw.terms.node import Term, Variance, signed, split, walk
 from ptxsw.terms.substitution import substitute
@@ -29,7 +30,7 @@ class Solved:
             return None
         if node.width <= self._value.width:
             return self._terms.extract(self._value, 0, node.width)
-        extend = self._terms.zext if node.kind == "zext" else self._terms.sext
+        extend = self._terms.zext if node.kind is op.ZEXT else self._terms.sext
         return extend(self._value, node.width)
 
 

@@ -15,6 +15,7 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.facts.disjoint import Facts, facts, proved, upper_limits
 from ptxsw.facts.grid import Grid, Holds, Unbounded
 from ptxsw.facts.ranges import as_number, sum_or_product
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.substitution import substitute
@@ -74,9 +75,9 @@ class ExactSums(Struct):
         if arithmetic is not None:
             return arithmetic
         match term.kind:
-            case "extract" if term.value == 0:
+            case op.EXTRACT if term.value == 0:
                 return self.polynomial(term.args[0])
-            case "zext" | "sext":
+            case op.ZEXT | op.SEXT:
                 number = self._number(term)
                 if number is not None:
                     return number
@@ -86,9 +87,9 @@ class ExactSums(Struct):
         """What an extended index is as a number; None where it may wrap."""
         if extended not in self._numbers:
             (index,) = extended.args
-            number = self._fitting(index, signed=extended.kind == "sext")
+            number = self._fitting(index, signed=extended.kind is op.SEXT)
             if number is None and self.ahead is not None:
-                number = self._next(index, self.ahead, signed=extended.kind == "sext")
+                number = self._next(index, self.ahead, signed=extended.kind is op.SEXT)
             self._numbers[extended] = number
         return self._numbers[extended]
 

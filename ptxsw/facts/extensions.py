@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -60,7 +61,7 @@ def _changes(
 def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
     """Parts `k·(ext(m·a + n·b + c) - m·ext(a) - n·ext(b) - c)` of a sum that are 0."""
     width = difference.width
-    items = [(t, k) for t, k in split(difference)[1] if t.kind in ("sext", "zext")]
+    items = [(t, k) for t, k in split(difference)[1] if t.kind in op.EXTENSIONS]
     for whole, factor in items:
         parts = [
             (part, times)
@@ -74,7 +75,7 @@ def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
             for part, times in used:
                 left = terms.sub(left, terms.scale(part, times))
                 inner = terms.sub(inner, terms.scale(part.args[0], times))
-            if inner.kind == "const" and _stays(whole, inner, [(span(p), m) for p, m in used]):
+            if inner.kind is op.CONST and _stays(whole, inner, [(span(p), m) for p, m in used]):
                 by = terms.const(wrapped(inner.value, inner.width), width)
                 yield terms.scale(terms.sub(left, by), factor)
 
@@ -82,7 +83,7 @@ def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
 def _stays(whole: Term, more: Term, parts: Sequence[tuple[tuple[int, int] | None, int]]) -> bool:
     """Does a sum of indices and a number not overflow, read as the whole is?"""
     size = 1 << more.width
-    least = -size // 2 if whole.kind == "sext" else 0
+    least = -size // 2 if whole.kind is op.SEXT else 0
     low = high = wrapped(more.value, more.width)
     for span, times in parts:
         if span is None:
@@ -96,18 +97,18 @@ def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:
     """Parts `k·(ext(u + c) - ext(u) - c)` of a sum, each with the condition under which it is 0
     and the index u."""
     width = difference.width
-    items = [(t, c) for t, c in split(difference)[1] if t.kind in ("sext", "zext")]
+    items = [(t, c) for t, c in split(difference)[1] if t.kind in op.EXTENSIONS]
     for low, coefficient in items:
         for high, other in items:
             if high is low or high.kind != low.kind or (coefficient + other) % (1 << width):
                 continue
             step = terms.sub(high.args[0], low.args[0]) if _same_width(high, low) else None
-            if step is None or step.kind != "const":
+            if step is None or step.kind is not op.CONST:
                 continue
             by = wrapped(step.value, step.width)
             part = terms.sub(terms.sub(high, low), terms.const(by, width))
             index = low.args[0]
-            yield terms.scale(part, other), _fits(terms, index, by, low.kind == "sext"), index
+            yield terms.scale(part, other), _fits(terms, index, by, low.kind is op.SEXT), index
 
 
 def products_written_out(
@@ -117,14 +118,14 @@ def products_written_out(
     what is no negative number is extended by zeros. `holds` is asked for the conditions."""
 
     def leaf(node: Term) -> Term | None:
-        if node.kind not in ("sext", "zext") or node.size > _MAX_SIZE:
+        if node.kind not in op.EXTENSIONS or node.size > _MAX_SIZE:
             return None
         (inner,) = node.args
-        if node.kind == "sext" and holds(terms.sle(terms.const(0, inner.width), inner)):
+        if node.kind is op.SEXT and holds(terms.sle(terms.const(0, inner.width), inner)):
             node = terms.zext(inner, node.width)
         constant, items = split(inner)
         grows = all(wrapped(f, inner.width) >= 0 for f in (constant, *(f for _, f in items)))
-        if inner.kind != "sum" or (node.kind == "sext" and grows):
+        if inner.kind is not op.SUM or (node.kind is op.SEXT and grows):
             return node  # what only adds extended parts up is not negative
         total = terms.const(wrapped(constant, inner.width), node.width)
         for part, factor in items:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ptxsw.emulator.trace import Trace
 from ptxsw.facts.path_facts import PathFacts
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, ones, split, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Number, Polynomial
@@ -71,7 +72,7 @@ class Grid:
 
     def is_parameter(self, atom: Term) -> bool:
         """Is it (a part of) a parameter of the kernel?"""
-        uniform = atom.kind == "atom" and atom.variance is Variance.UNIFORM
+        uniform = atom.kind is op.ATOM and atom.variance is Variance.UNIFORM
         return uniform and str(atom.value).partition("+")[0] in self.names
 
     def pointer(self, address: Term) -> Term | None:
@@ -88,7 +89,7 @@ class Grid:
         """May it stand in a bound: is it the same for all threads, and cheap to have?"""
         if self.is_parameter(atom):
             return atom.width in (32, 64)
-        return atom.kind == "atom" and atom.value in _SIZES
+        return atom.kind is op.ATOM and atom.value in _SIZES
 
     def is_uniform(self, atom: Term) -> bool:
         """Is it computed from what is the same for all threads?"""
@@ -124,7 +125,7 @@ class _Spans(dict[Term, tuple[int, int]]):
         self._most = most
 
     def __missing__(self, atom: Term) -> tuple[int, int]:
-        least = 1 if atom.kind == "atom" and atom.value in _SIZES else 0  # no empty launch
+        least = 1 if atom.kind is op.ATOM and atom.value in _SIZES else 0  # no empty launch
         self[atom] = limits = least, min(ones(atom), self._most.get(atom, ones(atom)))
         return limits
 

@@ -20,6 +20,7 @@ from math import gcd
 
 from ptxsw.facts.comparisons import Inequality, comparisons
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.polynomial import Number, Polynomial
 from ptxsw.terms.terms import Terms
@@ -34,7 +35,7 @@ Parts = tuple[tuple[Term, int], ...]
 
 
 def _are_sums(one: Inequality) -> bool:
-    return one.a.width == 32 and "const" not in (one.a.kind, one.b.kind)
+    return one.a.width == 32 and op.CONST not in (one.a.kind, one.b.kind)
 
 
 def _is_distance(one: Inequality) -> bool:
@@ -83,7 +84,7 @@ class Numbers:
     def holds(self, claim: Term) -> bool:
         """Is an inequality shown to hold?"""
         compared = list(comparisons([claim], self._terms))
-        if len(compared) != 1 or claim.kind == "eq" or compared[0].a.width not in (32, 64):
+        if len(compared) != 1 or claim.kind is op.EQ or compared[0].a.width not in (32, 64):
             return False
         one = compared[0]
         if max(one.a.size, one.b.size) > _MAX_SIZE:
@@ -140,7 +141,7 @@ class Numbers:
     def _bound(self, a: Term, b: Term, strict: bool, signed: bool) -> None:
         """Note the range of a sum that is compared with a number."""
         least, most = -(1 << 31), (1 << 31) - 1
-        if b.kind == "const" and a.kind != "const":
+        if b.kind is op.CONST and a.kind is not op.CONST:
             limit = (wrapped(b.value, 32) if signed else int(b.value)) - strict
             constant, items = split(a)
             shift = wrapped(constant, 32)
@@ -148,7 +149,7 @@ class Numbers:
                 self._narrow(self._unit(items), -shift, limit - shift)
             else:
                 self._narrow(a, least, limit)
-        elif a.kind == "const" and b.kind != "const" and (signed or self._range(b)[0] >= 0):
+        elif a.kind is op.CONST and b.kind is not op.CONST and (signed or self._range(b)[0] >= 0):
             self._narrow(b, wrapped(a.value, 32) + strict, most)
 
     def _narrow(self, unit: Term, low: Number, high: Number) -> None:
@@ -172,7 +173,7 @@ class Numbers:
         """The extended indices in some values: what others may be written with."""
         before = len(self._units)
         for node in walk(*values):
-            if node.kind in ("zext", "sext") and node.args[0].width == 32:
+            if node.kind in op.EXTENSIONS and node.args[0].width == 32:
                 items = split(node.args[0])[1]
                 if items and len(self._units) < _MAX_UNITS:
                     self._units[node.args[0]] = None
@@ -204,7 +205,7 @@ class Numbers:
     def _modulo(self, term: Term) -> Polynomial | None:
         """A polynomial equal to a value modulo 2^64."""
         match term.kind:
-            case "const" | "sum":
+            case op.CONST | op.SUM:
                 constant, items = split(term)
                 total = Polynomial.constant(wrapped(constant, term.width))
                 for part, factor in items:
@@ -213,7 +214,7 @@ class Numbers:
                         return None
                     total += value * wrapped(factor, term.width)
                 return total
-            case "mul":
+            case op.MUL:
                 product = Polynomial.constant(1)
                 for part in term.args:
                     value = self._modulo(part)
@@ -221,8 +222,8 @@ class Numbers:
                         return None
                     product *= value
                 return product
-            case "zext" | "sext" if term.args[0].width == 32:
-                polynomial = self._index(term.args[0], term.kind == "sext")
+            case op.ZEXT | op.SEXT if term.args[0].width == 32:
+                polynomial = self._index(term.args[0], term.kind is op.SEXT)
                 return Polynomial.atom(term) if polynomial is None else polynomial
         return Polynomial.atom(term)
 
@@ -253,7 +254,7 @@ class Numbers:
             yield self._by_items(items), shift
         if self._is_known(whole):
             yield ((whole, 1),), shift
-        for unit in [u for u in self._ranges if u.kind == "sum" and u is not whole]:
+        for unit in [u for u in self._ranges if u.kind is op.SUM and u is not whole]:
             number, others = split(self._terms.sub(index, unit))
             if len(others) < len(items):
                 yield ((unit, 1), *self._by_items(others)), wrapped(number, 32)
@@ -261,7 +262,7 @@ class Numbers:
             yield ((index, 1),), 0
         for unit in list(self._units):
             rest = self._terms.sub(index, unit)
-            if rest.kind == "const":
+            if rest.kind is op.CONST:
                 yield ((unit, 1),), wrapped(rest.value, 32)
                 continue
             for other, times, more in self._multiples(rest):
@@ -303,7 +304,7 @@ class Numbers:
     def _fits(self, value: Polynomial, parts: Parts, shift: int, signed: bool) -> bool:
         """Is a sum of units within the numbers that 32 bits hold?"""
         top = 1 << 32 - signed
-        plain = not signed and all(atom.kind == "zext" for atom in value.atoms)
+        plain = not signed and all(atom.kind is op.ZEXT for atom in value.atoms)
         return all(
             self._at_most_0(excess) or (asks and self._asks(parts, shift))
             for excess, asks in (
@@ -358,7 +359,7 @@ class Numbers:
         falling = [monomial for monomial, factor in value if factor < 0]
         if len(value.items) != 2 or len(falling) != 1 or falling[0] == ():
             return False
-        if any(len(m) > 1 or any(a.kind != "zext" for a in m) for m, _ in value):
+        if any(len(m) > 1 or any(a.kind is not op.ZEXT for a in m) for m, _ in value):
             return False
         low, high = self._span(value)
         if low < -(1 << 63) or high >= 1 << 63:
@@ -397,8 +398,8 @@ class Numbers:
         return low, high
 
     def _limits(self, atom: Term) -> Range:
-        if atom.kind not in ("zext", "sext"):
+        if atom.kind not in op.EXTENSIONS:
             return 0, ones(atom)
         (unit,) = atom.args
         low, high = self._range(unit) if unit.width == 32 else (0, ones(unit))
-        return (low, high) if atom.kind == "sext" or low >= 0 else (0, ones(unit))
+        return (low, high) if atom.kind is op.SEXT or low >= 0 else (0, ones(unit))

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ptxsw.facts.comparisons import Inequality, comparisons
 from ptxsw.facts.grid import Grid, Unbounded, per_thread
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Polynomial, reciprocal
 from ptxsw.terms.substitution import substitute
@@ -55,7 +56,7 @@ def most_iterations(path: Path, count: Term, again: frozenset[Term]) -> Polynomi
     if len(again) != 1:
         raise Unbounded(_UNKNOWN)
     (condition,) = again
-    if condition.kind == "not" and condition.args[0].kind == "eq":
+    if condition.kind is op.NOT and condition.args[0].kind is op.EQ:
         return _until_equal(path, count, *condition.args[0].args)
     compared = list(comparisons([condition], path.terms))
     if len(compared) != 1:

@@ -25,7 +25,8 @@ from ptxsw.facts.lane_views import (
     SplitTid,
 )
 from ptxsw.facts.overflow import NoOverflow, no_overflow, varying_part
-from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up, ones, signed, split, walk
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, Variance, bottom_up, ones, signed, split, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.show import show
 from ptxsw.terms.solver import Proved, Solver
@@ -74,14 +75,14 @@ def prove_equal(
         moved, dest = halves(moved), halves(dest)
     difference = terms.sub(moved, dest)
     claim = terms.eq(moved, dest)
-    if difference.kind == "const":
+    if difference.kind is op.CONST:
         equal = difference.value == 0
         return Same(Obligation(claim)) if equal else Unequal("the addresses differ")
     # A value of one lane alone is left over. The other lane's value is an unknown of its own, so
     # no solver could prove the difference 0: it is not asked.
     mentioned = (Mentioned() if other is None else other.mentioned).of(difference)
     if mentioned & (OWN_VALUE | OTHER_LANE):
-        own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
+        own = {t for t in walk(difference) if t.kind is op.APPLY and t.variance == Variance.LANE}
         unknown = own or (other.unknown if other is not None else ())
         names = ", ".join(sorted({show(t) for t in unknown})[:2])
         return Unequal(f"the address depends on {names}, which differs from lane to lane")
@@ -103,7 +104,7 @@ def assume_no_overflow(unwrap: NoOverflowView, source: Term, dest: Term) -> Same
     iterations, which the user vouches for: an extended sum is then the sum of the extended
     parts."""
     claim = unwrap.terms.eq(unwrap(source), unwrap(dest))
-    return Same(Obligation(claim)) if claim.kind == "const" and claim.value else UNPROVED
+    return Same(Obligation(claim)) if claim.kind is op.CONST and claim.value else UNPROVED
 
 
 class NoOverflowView:
@@ -137,10 +138,10 @@ class NoOverflowView:
             spread: Term | None = None
             # Signed overflow is what the user vouches for. Unsigned sums may wrap in C, so theirs
             # are spread only if their largest value fits.
-            if node.kind == "sext" or (
-                node.kind == "zext" and self._most(node.args[0]) >> node.args[0].width == 0
+            if node.kind is op.SEXT or (
+                node.kind is op.ZEXT and self._most(node.args[0]) >> node.args[0].width == 0
             ):
-                spread = self._inward(node.args[0], node.width, signed=node.kind == "sext")
+                spread = self._inward(node.args[0], node.width, signed=node.kind is op.SEXT)
             self._spreads[node] = None if spread is node else spread
         return self._spreads[node]
 
@@ -148,12 +149,12 @@ class NoOverflowView:
         """An extended term as terms of its extended parts; None where it has no parts."""
         terms = self.terms
         extend = terms.sext if signed else terms.zext
-        if inner.kind == "mul":
+        if inner.kind is op.MUL:
             product = terms.const(1, width)
             for factor in inner.args:
                 product = terms.mul(product, extend(factor, width))
             return product
-        if inner.kind == "sum":
+        if inner.kind is op.SUM:
             constant, items = split(inner)
             read = partial(_read, width=inner.width, signed=signed)
             total = terms.const(read(constant), width)
@@ -161,7 +162,7 @@ class NoOverflowView:
                 total = terms.add(total, terms.scale(extend(atom, width), read(coefficient)))
             return total
         # The low half of the 64-bit count of iterations, which by assumption stays below 2^31.
-        if signed and inner.kind == "extract" and inner.value == 0 and inner.width == 32:
+        if signed and inner.kind is op.EXTRACT and inner.value == 0 and inner.width == 32:
             count = inner.args[0]
             iterations = count.origin is Origin.ITERATION
             return count if iterations and count.width == width else None
@@ -171,9 +172,9 @@ class NoOverflowView:
         """An upper bound of the value of a sum or product if it were not taken modulo 2^width."""
         largest = self._largest
         for node in bottom_up(largest, _summands, term):
-            if node.kind == "mul":
+            if node.kind is op.MUL:
                 most = prod(largest[t] for t in node.args)
-            elif node.kind == "sum":
+            elif node.kind is op.SUM:
                 constant, items = split(node)
                 most = constant + sum(c * largest[t] for t, c in items)
             else:
@@ -189,7 +190,7 @@ _HUGE = 1 << 256
 
 
 def _summands(term: Term) -> tuple[Term, ...]:
-    return term.args if term.kind in ("sum", "mul") else ()
+    return term.args if term.kind in (op.SUM, op.MUL) else ()
 
 
 def _read(value: int, *, width: int, signed: bool) -> int:
@@ -212,7 +213,7 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) ->
     given: set[Term] = set()
     while open_items:
         term, coefficient = open_items.pop()
-        if term.kind not in ("sext", "zext"):
+        if term.kind not in op.EXTENSIONS:
             return None
         partner = _partner(term, coefficient, open_items, mask)
         if partner is None:
@@ -232,14 +233,14 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) ->
         step = signed(terms.sub(theirs.args[0], ours.args[0]))
         sign = coefficient if theirs is term else -coefficient
         total += sign * step
-        extend = terms.sext if ours.kind == "sext" else terms.zext
+        extend = terms.sext if ours.kind is op.SEXT else terms.zext
         index = terms.fresh("index", ours.args[0].width)
         moved = extend(terms.add(index, terms.const(step, index.width)), width)
         apart = terms.sub(moved, extend(index, width))
         general = terms.add(general, terms.scale(apart, sign))
         value = halves.before(ours).args[0]
-        needs.append(NoOverflow(value, step, ours.kind == "sext"))
-        given.add(no_overflow(terms, NoOverflow(index, step, ours.kind == "sext")))
+        needs.append(NoOverflow(value, step, ours.kind is op.SEXT))
+        given.add(no_overflow(terms, NoOverflow(index, step, ours.kind is op.SEXT)))
     if total & mask:
         return None
     claim = terms.eq(general, terms.const(0, width))
@@ -264,9 +265,9 @@ def _parted(
     """Read `sext(a + b + c) - sext(a) - sext(b)` as `c`, which it is where `a` and `b` are small:
     the sum itself may be in no register that could be tested. Clang extends some sums by parts.
     The whole may come first, or one of its parts."""
-    if term.kind != "sext":
+    if term.kind is not op.SEXT:
         return None
-    same = [i for i in items if i[0].kind == "sext" and i[0].args[0].width == term.args[0].width]
+    same = [i for i in items if i[0].kind is op.SEXT and i[0].args[0].width == term.args[0].width]
     first = term, coefficient
     whole_first = [(first, a, b) for a, b in combinations(same, 2)]
     part_first = [(whole, first, b) for whole, b in permutations(same, 2)]
@@ -276,7 +277,7 @@ def _parted(
             continue
         inner = [t.args[0] for t, _ in (whole, a, b)]
         apart = terms.sub(inner[0], terms.add(inner[1], inner[2]))
-        if apart.kind == "const" and abs(signed(apart)) < _NEAR:
+        if apart.kind is op.CONST and abs(signed(apart)) < _NEAR:
             used = tuple(i for i in (whole, a, b) if i[0] is not term)
             return _of_parts(terms, whole, (inner[1], inner[2]), signed(apart), used)
     return None
@@ -364,7 +365,7 @@ def _is_free(distance: Term) -> bool:
     items = split(distance)[1]
     for number, (term, factor) in enumerate(items):
         # Times an odd number modulo 2^width is one to one, so the product takes every value.
-        if term.kind in OPAQUE and factor & 1 and ones(term) == (1 << term.width) - 1:
+        if term.kind in op.OPAQUE and factor & 1 and ones(term) == (1 << term.width) - 1:
             rest = (other for at, (other, _) in enumerate(items) if at != number)
             if term not in set(walk(*rest)):
                 return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptxsw.terms import op
 from ptxsw.terms.affine import is_lane_atom
 from ptxsw.terms.node import Term, Variance, arguments, bottom_up, ones
 from ptxsw.terms.origin import Origin
@@ -39,7 +40,7 @@ class Mentioned:
 
 def _own_mentions(node: Term) -> int:
     flags = _ROWS if node.variance == Variance.ROW else 0
-    if node.kind == "atom":
+    if node.kind is op.ATOM:
         name = node.value
         if name in _INDICES:
             flags |= _ROWS
@@ -47,7 +48,7 @@ def _own_mentions(node: Term) -> int:
             flags |= _THREAD
         elif name == "%laneid":
             flags |= _LANE
-    elif node.kind == "apply" and node.variance == Variance.LANE:
+    elif node.kind is op.APPLY and node.variance == Variance.LANE:
         flags |= OWN_VALUE
     elif is_thread_bits(node):
         flags |= _THREAD_BITS
@@ -99,20 +100,20 @@ class ShiftedLane:
     def _leaf(self, node: Term) -> Term | None:
         if node.variance < Variance.LANE:
             return node
-        if node.kind == "zext" and is_thread_bits(node.args[0]):
+        if node.kind is op.ZEXT and is_thread_bits(node.args[0]):
             # zext(bits) + N is zext(bits + N): the other lane exists, so its low five bits do not
             # overflow, and rows that do not wrap keep the bits above.
             return self._moved(node)
         if is_thread_bits(node):
             return self._moved(node)
-        if node.kind == "extract" and node.value >= 5 and _is_thread(node.args[0]):
+        if node.kind is op.EXTRACT and node.value >= 5 and _is_thread(node.args[0]):
             return node
-        if node.kind == "atom":
+        if node.kind is op.ATOM:
             if is_lane_atom(node):
                 return self._moved(node)
             self.unknown.append(node)
             return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
-        if node.kind == "apply" and node.value[1] is Variance.LANE:
+        if node.kind is op.APPLY and node.value[1] is Variance.LANE:
             self.unknown.append(node)
             return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
         return None
@@ -128,8 +129,8 @@ class ShiftedLane:
 
     def _lane(self, own: Term) -> Term:
         """Lane i's number, in the width of a term that moves."""
-        inner = own.args[0] if own.kind == "zext" else own
-        if inner.kind == "atom" and inner.value == "%laneid":
+        inner = own.args[0] if own.kind is op.ZEXT else own
+        if inner.kind is op.ATOM and inner.value == "%laneid":
             return own
         return self._terms.zext(thread_bits(self._terms)[1], own.width)
 
@@ -149,7 +150,7 @@ class SplitTid:
         terms = self._terms
         if node.variance < Variance.LANE:
             return node
-        if node.kind == "extract" and _is_thread(node.args[0]):
+        if node.kind is op.EXTRACT and _is_thread(node.args[0]):
             if node.value == 5 and node.width > 5:
                 return terms.zext(thread_bits(terms)[0], node.width)
             return node
@@ -165,7 +166,7 @@ class SplitTid:
 
 
 def _is_thread(term: Term) -> bool:
-    return term.kind == "atom" and term.value == "%tid.x"
+    return term.kind is op.ATOM and term.value == "%tid.x"
 
 
 _INDICES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
@@ -187,7 +188,7 @@ class ArbitraryThread:
     def __call__(self, node: Term) -> Term | None:
         if node.variance == Variance.UNIFORM:
             return node
-        varies = node.kind == "atom" or (node.kind == "apply" and node.value[1] > 0)
+        varies = node.kind is op.ATOM or (node.kind is op.APPLY and node.value[1] > 0)
         if not varies:
             return None
         if node not in self._memo:
@@ -198,16 +199,16 @@ class ArbitraryThread:
 
 def is_lane_bits(term: Term) -> bool:
     """Is it the low five bits of `%tid.x`?"""
-    return term.kind == "extract" and term.width == 5 and is_thread_bits(term)
+    return term.kind is op.EXTRACT and term.width == 5 and is_thread_bits(term)
 
 
 def is_thread_bits(term: Term) -> bool:
     """Is it the low bits of `%tid.x`, five or more of them?"""
     return (
-        term.kind == "extract"
+        term.kind is op.EXTRACT
         and term.value == 0
         and term.width >= 5
-        and term.args[0].kind == "atom"
+        and term.args[0].kind is op.ATOM
         and term.args[0].value == "%tid.x"
     )
 

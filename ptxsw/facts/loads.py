@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -23,7 +24,7 @@ CONSTANT = -1
 
 def is_load(node: Term) -> bool:
     """Is it a load: what memory held at some time, after some stores or none?"""
-    name: Any = node.value[0] if node.kind == "apply" else ()
+    name: Any = node.value[0] if node.kind is op.APPLY else ()
     return len(name) == 4 and name[0] == "load"
 
 
@@ -46,7 +47,7 @@ def steady(terms: Terms, a: Term, b: Term) -> tuple[Term, Term]:
             if node.args[0].width != other.args[0].width:
                 continue
             distance = terms.sub(node.args[0], other.args[0])
-            if distance.kind == "const" and 8 * distance.value + node.width <= other.width:
+            if distance.kind is op.CONST and 8 * distance.value + node.width <= other.width:
                 return terms.extract(other, 8 * distance.value, node.width)
         return None
 
@@ -66,7 +67,7 @@ def compared_places(terms: Terms, a: Term, b: Term) -> tuple[Term, Term] | None:
 def _read(terms: Terms, node: Term) -> tuple[int | None, Term | None]:
     """The epoch and address of a load of global memory, or of some bytes of one."""
     at = 0
-    if node.kind == "extract" and node.value % 8 == node.width % 8 == 0:
+    if node.kind is op.EXTRACT and node.value % 8 == node.width % 8 == 0:
         at, node = node.value // 8, node.args[0]
     epoch = _epoch(node)
     if epoch is None:
@@ -77,7 +78,7 @@ def _read(terms: Terms, node: Term) -> tuple[int | None, Term | None]:
 
 def _epoch(node: Term) -> int | None:
     """The epoch in which global memory is read, if that is what a node stands for."""
-    name: tuple[Any, ...] = node.value[0] if node.kind == "apply" else ()
+    name: tuple[Any, ...] = node.value[0] if node.kind is op.APPLY else ()
     return name[2] if len(name) == 4 and name[:2] == ("load", "global") else None
 
 
@@ -87,7 +88,7 @@ def _without_cases(*terms: Term) -> Iterator[Term]:
     while work:
         node = work.pop()
         yield node
-        for arg in node.args[:1] if node.kind == "ite" else node.args:
+        for arg in node.args[:1] if node.kind is op.ITE else node.args:
             if arg not in seen:
                 seen.add(arg)
                 work.append(arg)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split, walk
 
 _MAX_MATCHED = 8  # terms of a sum
 
-ORDERLESS = frozenset({"and", "or", "xor", "mul"})
+ORDERLESS = op.BITWISE | {op.MUL}
 """Operations of two arguments whose order and grouping do not matter."""
 
 Items = list[tuple[Term, int]]
@@ -28,7 +29,7 @@ def unmatched(a: Term, b: Term) -> tuple[Items, Items] | None:
     differ in nothing that is a choice, and in more than products, which the solver gives up."""
     if a.kind == b.kind and a.kind in ORDERLESS:
         first, second = (Counter((t, 1) for t in _flattened(side)) for side in (a, b))
-    elif "sum" in (a.kind, b.kind):
+    elif op.SUM in (a.kind, b.kind):
         (constant, items), (other, others) = split(a), split(b)
         if constant != other:
             return None
@@ -39,8 +40,8 @@ def unmatched(a: Term, b: Term) -> tuple[Items, Items] | None:
     if len(left) != len(right) or len(left) > _MAX_MATCHED:
         return None
     terms = [t for t, _ in (*left, *right)]
-    told = a.kind in ORDERLESS or all(t.kind == "mul" for t in terms)
-    return (left, right) if told or any(n.kind == "ite" for n in walk(*terms)) else None
+    told = a.kind in ORDERLESS or all(t.kind is op.MUL for t in terms)
+    return (left, right) if told or any(n.kind is op.ITE for n in walk(*terms)) else None
 
 
 def _flattened(term: Term) -> Iterator[Term]:

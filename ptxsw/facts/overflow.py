@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ptxsw.changes.claim import Obligation
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, split
 from ptxsw.terms.solver import Proved, Solver
 from ptxsw.terms.terms import Terms
@@ -51,7 +52,7 @@ def discharge(
     Z3 is asked only where a condition bounds this very index: it is compared up to a constant.
     """
     claim = no_overflow(terms, need)
-    if claim.kind == "const":
+    if claim.kind is op.CONST:
         return Obligation(claim) if claim.value else None
     index = varying_part(need.value)
     bounds = frozenset(c for c in conditions if index in compared.of(c))
@@ -83,4 +84,4 @@ def varying_part(term: Term) -> Varying:
 
 def _joined(condition: Term) -> tuple[Term, ...]:
     """The conditions that one is made of."""
-    return condition.args if condition.kind in ("not", "and", "or", "xor") else ()
+    return condition.args if condition.kind in (op.NOT, op.AND, op.OR, op.XOR) else ()

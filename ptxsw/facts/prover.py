@@ -10,7 +10,8 @@ from ptxsw.facts.conditions import together
 from ptxsw.facts.extensions import products_written_out, vanishes
 from ptxsw.facts.integer_facts import Numbers
 from ptxsw.facts.simplifier import MAX_SIZE, Simplifier
-from ptxsw.terms.node import OPAQUE, Term, Variance, split, unknowns, walk
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, Variance, split, unknowns, walk
 from ptxsw.terms.solver import Proved, Refuted, Solver
 from ptxsw.terms.substitution import substitute
 
@@ -43,15 +44,15 @@ class Prover:
     def holds(self, claim: Term, given: Sequence[Term]) -> bool:
         """Is the condition proved from `given`?"""
         self.example = {}
-        if claim.kind == "const":
+        if claim.kind is op.CONST:
             return bool(claim.value)
         if claim in given:
             return True
         self.check()
         claim = self.simplifier.simplified(claim, tuple(given))
-        if claim.kind == "const":
+        if claim.kind is op.CONST:
             return bool(claim.value)
-        if claim.kind == "and":
+        if claim.kind is op.AND:
             return all(self.holds(part, given) for part in claim.args)
         return self.ordered(claim, tuple(given)) or self.proved(claim, given)
 
@@ -69,14 +70,14 @@ class Prover:
             return True
         assumed = set(given)
         for condition in more:
-            if condition.kind == "const":
+            if condition.kind is op.CONST:
                 if not condition.value:
                     return True
             elif condition not in assumed:
                 negated = self._terms.not_(condition)
                 if negated in assumed:
                     return True
-                asked = ask == "all" or (ask == "plain" and condition.kind != "or")
+                asked = ask == "all" or (ask == "plain" and condition.kind is not op.OR)
                 if asked and self._solver.contradicts(condition, tuple(assumed)):
                     return True
                 assumed.add(condition)
@@ -86,7 +87,7 @@ class Prover:
         """Is the condition, as it stands, proved from `given`?"""
         facts = self.simplifier.facts(tuple(given))
         truth = facts.truth(claim)
-        if truth is None and claim.kind != "eq" and claim.size <= MAX_SIZE:
+        if truth is None and claim.kind is not op.EQ and claim.size <= MAX_SIZE:
             truth = facts.truth(self.simplifier.by_equations(claim, tuple(given)))
         if truth is not None:
             return truth
@@ -108,7 +109,7 @@ class Prover:
             self._spoken[given] = frozenset().union(*map(self._unknowns_of, given))
         spoken = self._spoken[given]
         return any(
-            x.kind in OPAQUE and x not in spoken and x not in self._unknowns_of(y)
+            x.kind in op.OPAQUE and x not in spoken and x not in self._unknowns_of(y)
             for x, y in ((a, b), (b, a))
         )
 
@@ -138,7 +139,7 @@ class Prover:
         whole = terms.atom(f"index {index.id}", index.width, Variance.LANE)
 
         def leaf(node: Term) -> Term | None:
-            if node.kind != "sum" or node.width != index.width:
+            if node.kind is not op.SUM or node.width != index.width:
                 return None
             shift, others = split(node)
             return terms.add(whole, terms.const(shift, node.width)) if others == items else None
@@ -154,7 +155,7 @@ class Prover:
     def written_out(self, term: Term, given: tuple[Term, ...]) -> Term:
         """A term with its extended sums written out, if it has a product: the solver can do little
         with products."""
-        if term.size > MAX_SIZE or not any(node.kind == "mul" for node in walk(term)):
+        if term.size > MAX_SIZE or not any(node.kind is op.MUL for node in walk(term)):
             return term
         memo = self._written.setdefault(given, {})
         return products_written_out(self._terms, term, lambda claim: self.holds(claim, given), memo)
@@ -178,6 +179,6 @@ class Prover:
 
 def _is_small(condition: Term) -> bool:
     """Can the solver say much of it in little time? Conjunctions are given in parts as well."""
-    if condition.size > _SMALL or condition.kind == "and":
+    if condition.size > _SMALL or condition.kind is op.AND:
         return False
-    return not any(node.kind == "mul" and node.width > 32 for node in walk(condition))
+    return not any(node.kind is op.MUL and node.width > 32 for node in walk(condition))

@@ -26,6 +26,7 @@ from ptxsw.facts.grid import AXES, FARTHEST, Grid, Unbounded, loop_counted, per_
 from ptxsw.facts.iteration_bounds import line_in_loop, most_iterations
 from ptxsw.facts.path_facts import PathFact
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, ones, split
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial, reciprocal
@@ -88,13 +89,13 @@ def sum_or_product(term: Term, read: Callable[[Term], Polynomial]) -> Polynomial
     """A polynomial equal to a number, sum or product modulo 2^width, its parts as `read` has them;
     None for any other term."""
     match term.kind:
-        case "const" | "sum":
+        case op.CONST | op.SUM:
             constant, items = split(term)
             total = Polynomial.constant(wrapped(constant, term.width))
             for part, factor in items:
                 total += read(part) * wrapped(factor, term.width)
             return total
-        case "mul":
+        case op.MUL:
             product = Polynomial.constant(1)
             for part in term.args:
                 product *= read(part)
@@ -173,16 +174,16 @@ class _Path:
         if arithmetic is not None:
             return arithmetic
         match term.kind:
-            case "zext" | "sext" if term.args[0].width >= OPAQUE_BITS:
-                return self.number(term.args[0], signed=term.kind == "sext")
-            case "zext" if term.args[0].kind == "extract":
+            case op.ZEXT | op.SEXT if term.args[0].width >= OPAQUE_BITS:
+                return self.number(term.args[0], signed=term.kind is op.SEXT)
+            case op.ZEXT if term.args[0].kind is op.EXTRACT:
                 return self.read(term.args[0])
-            case "extract" if term.value and self.grid.is_uniform(term.args[0]):
+            case op.EXTRACT if term.value and self.grid.is_uniform(term.args[0]):
                 return self._quotient(term)
-            case "concat" if term.args[1].kind == "const":
+            case op.CONCAT if term.args[1].kind is op.CONST:
                 high, low = term.args
                 return self.read(high) * (1 << low.width) + int(low.value)
-            case "extract" if term.value == 0 and term.width >= OPAQUE_BITS:
+            case op.EXTRACT if term.value == 0 and term.width >= OPAQUE_BITS:
                 return self.read(term.args[0])
         if self.grid.is_parameter(term):
             self.grid.numbers[term] = None
@@ -197,13 +198,13 @@ class _Path:
         self.fits(value, 0, (1 << bits + term.width) - 1)
         low = self.terms.extract(whole, 0, bits)
         # `read` would do modulo 2^bits only; here the number itself counts.
-        rest = Polynomial.atom(low) if low.kind == "extract" else self.number(low, signed=False)
+        rest = Polynomial.atom(low) if low.kind is op.EXTRACT else self.number(low, signed=False)
         return (value - rest) * reciprocal(1 << bits)
 
     def number(self, term: Term, *, signed: bool) -> Polynomial:
         """A polynomial equal to a term as a number, which needs it not to wrap."""
         value = self.read(term)
-        if term.kind == "extract" and term.value and not signed:
+        if term.kind is op.EXTRACT and term.value and not signed:
             return value  # a quotient, or an atom: it is what it is
         top = 1 << term.width - signed
         self.fits(value, -top if signed else 0, top - 1)
@@ -313,7 +314,7 @@ class _Path:
         """Bounds that need no condition of the path."""
         zero, name = Polynomial(), str(atom.value)
         axis = name[-1]
-        if atom.kind == "atom" and name in (f"%tid.{axis}", f"%ctaid.{axis}"):
+        if atom.kind is op.ATOM and name in (f"%tid.{axis}", f"%ctaid.{axis}"):
             size = self.grid.size(f"%n{name[1:]}")
             return zero, size - 1
         if name == f"grid index {axis}":
@@ -323,7 +324,7 @@ class _Path:
             count, again = self.grid.again[loop_counted(atom)]
             most = partial(most_iterations, count=count, again=again)
             return zero, self._once("iterations", most, count)
-        whole = atom.args[0] if atom.kind == "extract" and atom.value == 0 else None
+        whole = atom.args[0] if atom.kind is op.EXTRACT and atom.value == 0 else None
         if whole is not None and self.grid.is_parameter(whole) and self.grid.is_shared(whole):
             return zero, self.read(whole)  # the rest of a count: no more than the count
         if ones(atom) >> OPAQUE_BITS:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ptxsw.facts.equation import Solved, solved
 from ptxsw.facts.lane_views import ShiftedLane
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.digits import digits_in, is_digit, is_remainder, unextended
 from ptxsw.terms.node import Term, signed, walk
 from ptxsw.terms.terms import Terms
@@ -106,4 +107,4 @@ class _Equations:
             return 0
         whole = digit.args[0]
         grown = self._terms.sub(self(self._other(whole)), whole)
-        return signed(grown) if grown.kind == "const" else 0
+        return signed(grown) if grown.kind is op.CONST else 0

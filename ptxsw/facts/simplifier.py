@@ -8,6 +8,7 @@ from ptxsw.facts.choices import choosing_conditions
 from ptxsw.facts.condition_facts import ConditionFacts
 from ptxsw.facts.conditions import assumed
 from ptxsw.facts.equation import Solved, solved
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk_until
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -48,7 +49,7 @@ class Simplifier:
 
     def simplified(self, term: Term, given: tuple[Term, ...]) -> Term:
         """A term in which conditions that are known to be true or false are replaced by that."""
-        if not given or term.kind == "const" or term.size > 20 * MAX_SIZE:
+        if not given or term.kind is op.CONST or term.size > 20 * MAX_SIZE:
             return term
         facts = self.facts(given)
         memo = self._memos.setdefault(facts, {})
@@ -58,7 +59,7 @@ class Simplifier:
         decides = self._deciding
         for node in walk_until(self._looked_at, term):
             self._looked_at.add(node)
-            own = node.width == 1 and node.kind != "const"
+            own = node.width == 1 and node.kind is not op.CONST
             if own or not decides.isdisjoint(node.args):
                 decides.add(node)
         if term not in decides:
@@ -86,7 +87,7 @@ class Simplifier:
         """The equations among some conditions, solved for a term each."""
         for condition in given:
             # Only equations of two computed values, such as the quotients of two lanes.
-            if condition.kind != "eq" or any(not t.args for t in condition.args):
+            if condition.kind is not op.EQ or any(not t.args for t in condition.args):
                 continue
             sides = [self.simplified(t, given) for t in condition.args]
             newest = sorted(sides, key=lambda t: t.id, reverse=True)

@@ -17,6 +17,7 @@ from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Int
 from ptxsw.report import model
 from ptxsw.report.describe import SourcePlace, source_places
+from ptxsw.terms import op
 from ptxsw.terms.affine import Affine, Polynomial
 from ptxsw.terms.node import walk
 
@@ -93,7 +94,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             access.index
             for access in self.trace.accesses
             for view in access.variants
-            if any(term.value in _ROWS for term in walk(view.address) if term.kind == "atom")
+            if any(term.value in _ROWS for term in walk(view.address) if term.kind is op.ATOM)
         )
 
     def _assumed(self, indices: Iterable[int]) -> str:

@@ -8,6 +8,7 @@ from ptxsw.analysis.coalescing import SECTOR
 from ptxsw.findings.base import Scene, rule, these
 from ptxsw.findings.cost import FETCH, Group, dense, groups
 from ptxsw.report.model import Finding
+from ptxsw.terms import op
 from ptxsw.terms.node import Variance
 from ptxsw.terms.origin import Origin
 
@@ -30,7 +31,7 @@ def misaligned_rows(scene: Scene) -> Iterator[Finding]:
 def _pitch(scene: Scene, group: Group) -> int | None:
     """Bytes from row to row, where that is a number which is no multiple of a sector."""
     for monomial, factor in (scene.polynomial(group.sites[0].access) or {}).items():
-        uniform = all(t.variance is not Variance.LANE and t.kind == "atom" for t in monomial)
+        uniform = all(t.variance is not Variance.LANE and t.kind is op.ATOM for t in monomial)
         counts = len(monomial) == 1 and (
             monomial[0].origin is Origin.ITERATION or monomial[0].value in _INDICES
         )

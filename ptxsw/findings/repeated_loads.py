@@ -13,6 +13,7 @@ from ptxsw.findings.cost import groups
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.report.model import Finding
+from ptxsw.terms import op
 
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _STOPS = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL
@@ -194,7 +195,7 @@ def _aliasing(scene: Scene, name: str, several: list[Repeat]) -> Finding:
 
 def _name(scene: Scene, site: Site) -> str:
     """The pointer of an access, as the report names it."""
-    names = sorted(str(term.value) for term in pointers(site.access) or () if term.kind == "atom")
+    names = sorted(str(term.value) for term in pointers(site.access) or () if term.kind is op.ATOM)
     prefix = f"{scene.trace.function.name}_"
     return " or ".join(f"`{name.removeprefix(prefix)}`" for name in names) or "a loaded pointer"
 

@@ -18,6 +18,7 @@ from ptxsw.gpu.driver import Device, Shape
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.ir import type_width
 from ptxsw.simt import MemoryFault
+from ptxsw.terms import op
 from ptxsw.terms.node import factors, walk
 from ptxsw.verify.differential import roomier, run
 from ptxsw.verify.launches import Launch, Parameter, amended, arguments, parameters
@@ -102,10 +103,10 @@ def _axes(trace: Trace) -> tuple[int, set[int]]:
     lanes: set[int] = set()
     variants = [v for access in trace.accesses for v in access.variants]
     for node in walk(*(t for v in variants for t in (v.address, v.guard, *v.conditions))):
-        if node.kind == "atom" and node.value in names:
+        if node.kind is op.ATOM and node.value in names:
             used.add(names[node.value])
-        elif node.kind == "mul":
-            atoms = {f.value for f in factors(node) if f.kind == "atom"}
+        elif node.kind is op.MUL:
+            atoms = {f.value for f in factors(node) if f.kind is op.ATOM}
             if "%ntid.x" in atoms:
                 lanes |= {names[atom] for atom in atoms & names.keys()}
     return min(lanes, default=min(used, default=0)), used

@@ -18,6 +18,7 @@ from ptxsw.analysis.coalescing import LANES
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.report import model
+from ptxsw.terms import op
 from ptxsw.terms.affine import Affine, Monomial, Polynomial, constant, without_constant
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import FIXED_IN_LOOPS, Origin
@@ -330,9 +331,9 @@ class Stable(Struct, frozen=True):
         return answer
 
     def _keeps(self, node: Term) -> bool:
-        if node.kind == "apply":  # memory that may be written, a choice between paths
+        if node.kind is op.APPLY:  # memory that may be written, a choice between paths
             return node.value[1] is not Variance.LANE and node.value[0][0] != "phi"
-        if node.kind != "atom":
+        if node.kind is not op.ATOM:
             return True
         if node.origin in (Origin.ITERATION, Origin.LOOP_VALUE):
             return node.of[0] in self._outer()

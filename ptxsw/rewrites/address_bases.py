@@ -22,6 +22,7 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, UncountedLoop
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, factors, split
 
 ACCESSES = frozenset({"ld", "st", "atom", "red"})
@@ -160,7 +161,7 @@ class Addresses:
 
     def _index(self, extended: Term) -> Index | None:
         """An extended sum of one register that the loop carries and others that stay."""
-        if extended.kind not in ("sext", "zext"):
+        if extended.kind not in op.EXTENSIONS:
             return None
         terms, inner = self._terms, extended.args[0]
         shift, summands = split(inner)
@@ -169,7 +170,7 @@ class Addresses:
             return None
         atom = carried[0][0]
         stays = terms.sub(terms.sub(inner, atom), terms.const(shift, 32))
-        return Index(atom, stays, wrapped(shift, 32), extended.kind == "sext")
+        return Index(atom, stays, wrapped(shift, 32), extended.kind is op.SEXT)
 
     def _base(self, members: Sequence[_Address]) -> Base:
         first = members[0]
@@ -209,7 +210,7 @@ class Addresses:
 
     def _has_product(self, value: Term) -> bool:
         """Is there a product in a sum that is not the same in each iteration?"""
-        parts = (part for part, _ in split(value)[1] if part.kind == "mul")
+        parts = (part for part, _ in split(value)[1] if part.kind is op.MUL)
         return any(not self.sums.stays(part) for part in parts)
 
     def _read_product(self, value: Term, counter: LoopCounter | None) -> _Product | None:

@@ -34,6 +34,7 @@ from ptxsw.rewrites.hazards import SPACES, hazard, is_plain
 from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.memory_between import within
 from ptxsw.shuffle.paths import Paths
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.solver import Proved
 from ptxsw.terms.terms import Terms
@@ -317,4 +318,4 @@ def _distance(terms: Terms, a: Term, b: Term) -> int | None:
     if a.width != b.width:
         return None
     difference = terms.sub(a, b)
-    return wrapped(difference.value, a.width) if difference.kind == "const" else None
+    return wrapped(difference.value, a.width) if difference.kind is op.CONST else None

@@ -30,6 +30,7 @@ from ptxsw.facts.comparisons import comparisons
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, factors, split
 
 LIMIT = 1 << 30
@@ -104,8 +105,8 @@ class Counting:
 
     def value(self, one: Term) -> str | Extended:
         """A register of 64 bits or an extended sum, ready to be written."""
-        if one.kind in ("zext", "sext"):
-            return Extended(self.sum(one.args[0]), "s" if one.kind == "sext" else "u")
+        if one.kind in op.EXTENSIONS:
+            return Extended(self.sum(one.args[0]), "s" if one.kind is op.SEXT else "u")
         return self.register(one)
 
     # ------------------------------------------------------------ how far a loop goes
@@ -135,7 +136,11 @@ class Counting:
         return taken if block.successors[0] in self._loop.blocks else self._terms.not_(taken)
 
     def _read(self, again: Term) -> LoopCounter:
-        if again.kind == "not" and again.args[0].kind == "eq" and again.args[0].args[0].width == 32:
+        if (
+            again.kind is op.NOT
+            and again.args[0].kind is op.EQ
+            and again.args[0].args[0].width == 32
+        ):
             return self._until_equal(self._terms.sub(*again.args[0].args))
         compared = list(comparisons([again], self._terms))
         if len(compared) != 1 or compared[0].a.width != 32:
@@ -315,4 +320,4 @@ def _decides(cfg: Cfg, loop: Loop, number: int) -> bool:
 
 def signed_number(term: Term | None) -> int | None:
     """The number that a term is, read as signed; None where it is none."""
-    return wrapped(term.value, term.width) if term is not None and term.kind == "const" else None
+    return wrapped(term.value, term.width) if term is not None and term.kind is op.CONST else None

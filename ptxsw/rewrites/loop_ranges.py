@@ -25,6 +25,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.bits import wrapped
 from ptxsw.rewrites.loop_counter import LIMIT, Counting, LoopCounter, UncountedLoop
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 
 _MOST_TESTS = 8
@@ -138,12 +139,12 @@ class LoopRanges:
             raise UncountedLoop("the step of an address is too large")
         if not times:
             return _Approach(0)
-        if self._counter.step.kind != "const":
+        if self._counter.step.kind is not op.CONST:
             raise UncountedLoop("the step of the loop counter is not a number")
         if not items:
             return _Approach(times)
         of = items[0][0]
-        if constant or len(items) > 1 or of.kind not in ("zext", "sext") or of.args[0].width != 32:
+        if constant or len(items) > 1 or of.kind not in op.EXTENSIONS or of.args[0].width != 32:
             raise UncountedLoop("the step of an address is not a multiple of a 32-bit number")
         return _Approach(times, of.args[0])
 
@@ -183,7 +184,7 @@ class LoopRanges:
         for pair in pairs:
             of, steps, rest = pair.approach.of, 0, pair.distance
             for part, factor in split(pair.distance)[1]:
-                if of is not None and part.kind in ("zext", "sext") and part.args[0] is of:
+                if of is not None and part.kind in op.EXTENSIONS and part.args[0] is of:
                     steps = wrapped(factor, 64)
                     rest = terms.sub(rest, terms.scale(part, factor))
             if abs(steps) > _LARGEST:

@@ -24,6 +24,7 @@ from ptxsw.rewrites.hazards import SPACES, is_plain
 from ptxsw.rewrites.loop_meetings import Meetings, meetings, shape
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.supposed import Supposed
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
@@ -169,7 +170,7 @@ class LoopStreams:
         """Is an index that grows from iteration to iteration extended, and may overflow before?"""
         places = (variant.address for variant in access.variants)
         atoms = (atom for place in places for atom in self.sums.polynomial(place).atoms)
-        return any(a.kind in ("sext", "zext") and self.count in walk(a) for a in atoms)
+        return any(a.kind in op.EXTENSIONS and self.count in walk(a) for a in atoms)
 
     def _computed(self, access: Access) -> tuple[int, ...] | None:
         """The instructions of an iteration that make an address, in order; None where they do more

@@ -29,6 +29,7 @@ from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Mem, Reg
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 
 _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
@@ -124,7 +125,7 @@ def _from_parameters(kernel: Kernel, address: Term) -> bool:
     names = {parameter.name for parameter in kernel.function.params}
     parameters = 0
     for term, factor in split(address)[1]:
-        if factor == 1 and term.kind == "atom" and term.width == 64 and term.value in names:
+        if factor == 1 and term.kind is op.ATOM and term.width == 64 and term.value in names:
             parameters += 1
         elif may_hold_pointer(term):
             return False

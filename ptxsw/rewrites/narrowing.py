@@ -33,6 +33,7 @@ from ptxsw.emulator.trace import OperandValues
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones
 from ptxsw.terms.solver import Proved
 
@@ -143,7 +144,7 @@ def _sign_extended(kernel: Kernel, value: Term | int, paths: OperandValues) -> b
 
 
 def _proved(kernel: Kernel, claim: Term, paths: OperandValues) -> bool:
-    if claim.kind == "const":
+    if claim.kind is op.CONST:
         return bool(claim.value)
     return isinstance(kernel.solver.prove(claim, paths.conditions), Proved)
 

@@ -35,6 +35,7 @@ from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import signed_number
 from ptxsw.rewrites.loop_test import deciding_comparison, last_writer
+from ptxsw.terms import op
 from ptxsw.terms.node import split
 
 _EQUAL = frozenset({"eq", "ne"})
@@ -217,10 +218,10 @@ def may_count_from_number(cfg: Cfg, loop: Loop, facts: LoopFacts | None) -> bool
     again = None if facts is None else facts.again
     if facts is None or again is None:
         return True
-    equal = again.args[0] if again.kind == "not" else again
+    equal = again.args[0] if again.kind is op.NOT else again
     compared = {part for side in equal.args for part, _ in split(side)[1]}
     counters = [reg for reg, atom in facts.entry.items() if atom in compared]
-    if equal.kind != "eq" or len(compared) != 1 or len(counters) != 1:
+    if equal.kind is not op.EQ or len(compared) != 1 or len(counters) != 1:
         return True
     return first_number(cfg, loop, counters[0]) is not None
 

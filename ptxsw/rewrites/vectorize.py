@@ -59,6 +59,7 @@ from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.own_variables import alignable
 from ptxsw.rewrites.straight_stretches import straight_stretches
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
+from ptxsw.terms import op
 from ptxsw.terms.node import split
 
 _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
@@ -386,7 +387,7 @@ class _Search:
             if variant.address.width != address.width:
                 return False
             distance = terms.sub(variant.address, address)
-            if distance.kind != "const":
+            if distance.kind is not op.CONST:
                 return False
             if -other.bytes < wrapped(distance.value, distance.width) < one.bytes:
                 return False

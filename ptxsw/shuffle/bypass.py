@@ -19,6 +19,7 @@ from ptxsw.changes.claim import Obligation
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.facts.lane_views import ShiftedLane, needs_rows
 from ptxsw.flow.cfg import Cfg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Proved, Solver
@@ -146,7 +147,7 @@ class Bypasses:
         answer = self._loaded.get(condition)
         if answer is None:
             answer = self._loaded[condition] = any(
-                n.kind == "apply" and n.value[0][0] == "load" and n.value[1] is Variance.LANE
+                n.kind is op.APPLY and n.value[0][0] == "load" and n.value[1] is Variance.LANE
                 for n in walk(condition)
             )
         return answer
@@ -163,7 +164,7 @@ class Bypasses:
         facts = given.union(moved)
         for fact in moved:
             contrary = terms.not_(fact)
-            if contrary in facts or (contrary.kind == "const" and contrary.value):
+            if contrary in facts or (contrary.kind is op.CONST and contrary.value):
                 return Obligation(contrary, frozenset({contrary}))
         if not moved or self._failures >= _FAILURES:
             return None

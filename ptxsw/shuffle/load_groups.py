@@ -16,6 +16,7 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Mem, Reg
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.refused import Refused
+from ptxsw.terms import op
 
 
 class LoadGroup(Struct, frozen=True):
@@ -45,7 +46,7 @@ class LoadGroup(Struct, frozen=True):
         if address is None or len(load.variants) != 1 or len(first.variants) != 1:
             return None
         distance = trace.terms.sub(load.variants[0].address, first.variants[0].address)
-        if distance.kind != "const":
+        if distance.kind is not op.CONST:
             return None
         return HoistedLoad(
             load.index,

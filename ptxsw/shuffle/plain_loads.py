@@ -13,6 +13,7 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, Vec
 from ptxsw.ptx.isa import Effect
 from ptxsw.shuffle.refused import Refused
+from ptxsw.terms import op
 
 NOT_GLOBAL = "the generic address is not known to be in global memory"
 
@@ -100,7 +101,7 @@ def surely_global(trace: Trace, access: Access) -> bool:
     }
     for variant in access.variants:
         bases = pointer_bases(variant.address)
-        if not bases or any(b.kind != "atom" or str(b.value) not in fit for b in bases):
+        if not bases or any(b.kind is not op.ATOM or str(b.value) not in fit for b in bases):
             return False
     return True
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, signed, split
 
 Monomial = tuple[Term, ...]
@@ -38,16 +39,16 @@ class Affine:
 
     def _read(self, term: Term) -> dict[Monomial, int]:
         match term.kind:
-            case "const":
+            case op.CONST:
                 return {(): signed(term)} if term.value else {}
-            case "sum":
+            case op.SUM:
                 constant, items = split(term)
                 total: dict[Monomial, int] = {}
                 _accumulate(total, {(): 1}, wrapped(constant, term.width))
                 for atom, coefficient in items:
                     _accumulate(total, self._part(atom), wrapped(coefficient, term.width))
                 return total if len(total) <= MAX_MONOMIALS else {(term,): 1}
-            case "mul":
+            case op.MUL:
                 product: dict[Monomial, int] = {(): 1}
                 for factor in term.args:
                     other = self._part(factor)
@@ -83,8 +84,8 @@ class Affine:
 
 def _read_parts(term: Term) -> tuple[Term, ...]:
     """The terms of whose polynomials that of a term is made."""
-    low = term.kind == "extract" and term.value == 0 and term.width >= 16
-    return term.args if low or term.kind in ("sum", "mul", "zext", "sext") else ()
+    low = term.kind is op.EXTRACT and term.value == 0 and term.width >= 16
+    return term.args if low or term.kind in op.POLYNOMIAL else ()
 
 
 def _read_further(term: Term) -> list[Term]:
@@ -94,7 +95,7 @@ def _read_further(term: Term) -> list[Term]:
 
 def is_lane_atom(term: Term) -> bool:
     """Does the atom grow by one from lane to lane in a row of the block?"""
-    return term.kind == "atom" and term.value in _LANE_ATOMS
+    return term.kind is op.ATOM and term.value in _LANE_ATOMS
 
 
 def constant(polynomial: Polynomial) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ptxsw.terms import op
 from ptxsw.terms.fields import Field, field_parts, terms_above
 from ptxsw.terms.node import (
     Term,
@@ -24,7 +25,7 @@ from ptxsw.terms.table import TermTable
 # Beyond these the normal form costs more than it tells: the product stays one opaque atom.
 _MAX_PRODUCTS = 64
 _MAX_DEGREE = 6
-_CONTRARY = {"ult": "ule", "ule": "ult", "slt": "sle", "sle": "slt"}  # of the sides in turn
+_CONTRARY = {op.ULT: op.ULE, op.ULE: op.ULT, op.SLT: op.SLE, op.SLE: op.SLT}  # of the sides in turn
 
 
 class BitVectors(TermTable):
@@ -59,7 +60,7 @@ class BitVectors(TermTable):
         """The same of one atom or several, in their order, none with a coefficient of zero."""
         if constant == 0 and coefficients == (1,):
             return atoms[0]
-        return self._node("sum", width, atoms, (constant, coefficients))
+        return self._node(op.SUM, width, atoms, (constant, coefficients))
 
     def add(self, a: Term, b: Term) -> Term:
         return self._combine(a, b, 1)
@@ -72,10 +73,10 @@ class BitVectors(TermTable):
         assert width == b.width, (a, b)
         if width == 1:
             return self.xor(a, b)
-        if b.kind == "const" and b.value == 0:
+        if b.kind is op.CONST and b.value == 0:
             return a
         mask = (1 << width) - 1
-        if b.kind == "const" and a.kind == "sum":  # as most: nothing but the constant changes
+        if b.kind is op.CONST and a.kind is op.SUM:  # as most: nothing but the constant changes
             constant, coefficients = a.value
             return self._of_atoms(width, constant + sign * b.value & mask, a.args, coefficients)
         constant, items = split(a)
@@ -100,9 +101,9 @@ class BitVectors(TermTable):
         assert a.width == b.width, (a, b)
         if a.width == 1:
             return self.and_(a, b)
-        if a.kind == "const":
+        if a.kind is op.CONST:
             return self.scale(b, a.value)
-        if b.kind == "const":
+        if b.kind is op.CONST:
             return self.scale(a, b.value)
         const_a, items_a = split(a)
         const_b, items_b = split(b)
@@ -121,69 +122,69 @@ class BitVectors(TermTable):
         return self._linear(a.width, const_a * const_b, linear, (1 << a.width) - 1)
 
     def _monomial(self, width: int, parts: tuple[Term, ...]) -> Term:
-        return self._node("mul", width, tuple(sorted(parts, key=_id)))
+        return self._node(op.MUL, width, tuple(sorted(parts, key=_id)))
 
     # ------------------------------------------------------------ division
 
     def udiv(self, a: Term, b: Term) -> Term:
-        if b.kind == "const":
+        if b.kind is op.CONST:
             if b.value == 0:
                 return self.const(-1, a.width)
-            if a.kind == "const":
+            if a.kind is op.CONST:
                 return self.const(a.value // b.value, a.width)
             if b.value & (b.value - 1) == 0:
                 return self.lshr(a, self.const(b.value.bit_length() - 1, a.width))
-        return self._node("udiv", a.width, (a, b))
+        return self._node(op.UDIV, a.width, (a, b))
 
     def urem(self, a: Term, b: Term) -> Term:
-        if b.kind == "const":
+        if b.kind is op.CONST:
             if b.value == 0:
                 return a
-            if a.kind == "const":
+            if a.kind is op.CONST:
                 return self.const(a.value % b.value, a.width)
             if b.value & (b.value - 1) == 0:
                 return self.and_(a, self.const(b.value - 1, a.width))
-        return self._node("urem", a.width, (a, b))
+        return self._node(op.UREM, a.width, (a, b))
 
     def sdiv(self, a: Term, b: Term) -> Term:
-        if b.kind == "const" and b.value != 0:
-            if a.kind == "const":
+        if b.kind is op.CONST and b.value != 0:
+            if a.kind is op.CONST:
                 return self.const(truncated(signed(a), signed(b))[0], a.width)
             if b.value == 1:
                 return a
-        if positive(a) and positive(b) and b.kind == "const" and b.value != 0:
+        if positive(a) and positive(b) and b.kind is op.CONST and b.value != 0:
             return self.udiv(a, b)
-        return self._node("sdiv", a.width, (a, b))
+        return self._node(op.SDIV, a.width, (a, b))
 
     def srem(self, a: Term, b: Term) -> Term:
-        if b.kind == "const" and b.value != 0:
-            if a.kind == "const":
+        if b.kind is op.CONST and b.value != 0:
+            if a.kind is op.CONST:
                 return self.const(truncated(signed(a), signed(b))[1], a.width)
             if b.value == 1:
                 return self.const(0, a.width)
         if positive(a) and positive(b):
             return self.urem(a, b)
-        return self._node("srem", a.width, (a, b))
+        return self._node(op.SREM, a.width, (a, b))
 
     # ------------------------------------------------------------ bitwise
 
     def and_(self, a: Term, b: Term) -> Term:
         assert a.width == b.width, (a, b)
-        if a.kind == "const":
+        if a.kind is op.CONST:
             a, b = b, a
         if a is b:
             return a
-        if b.kind == "const":
+        if b.kind is op.CONST:
             return self._and_const(a, b)
         if a.width == 1 and self.not_(a) is b:
             return self.const(0, 1)
-        return self._node("and", a.width, (a, b) if a.id < b.id else (b, a))
+        return self._node(op.AND, a.width, (a, b) if a.id < b.id else (b, a))
 
     def _and_const(self, a: Term, b: Term) -> Term:
         mask, width = b.value & ones(a), a.width
         if mask == 0:
             return self.const(0, width)
-        if a.kind == "const":
+        if a.kind is op.CONST:
             return self.const(a.value & mask, width)
         if mask == ones(a):
             return a
@@ -192,7 +193,7 @@ class BitVectors(TermTable):
         if run & (run + 1) == 0:  # the ones lie side by side: a field of `a`
             field = self.zext(self.extract(a, low, run.bit_length()), width)
             return self.scale(field, 1 << low)
-        return self._node("and", width, (a, self.const(mask, width)))
+        return self._node(op.AND, width, (a, self.const(mask, width)))
 
     def or_(self, a: Term, b: Term) -> Term:
         assert a.width == b.width, (a, b)
@@ -200,16 +201,16 @@ class BitVectors(TermTable):
         if a is b:
             return a
         for x, y in ((a, b), (b, a)):
-            if x.kind == "const" and x.value in (0, full):
+            if x.kind is op.CONST and x.value in (0, full):
                 return y if x.value == 0 else x
         if a.width == 1:
             if self.not_(a) is b:
                 return self.const(1, 1)
         elif ones(a) & ones(b) == 0:  # no bit set in both: nothing carries
             return self.add(a, b)
-        if a.kind == "const" and b.kind == "const":
+        if a.kind is op.CONST and b.kind is op.CONST:
             return self.const(a.value | b.value, a.width)
-        return self._node("or", a.width, (a, b) if a.id < b.id else (b, a))
+        return self._node(op.OR, a.width, (a, b) if a.id < b.id else (b, a))
 
     def xor(self, a: Term, b: Term) -> Term:
         assert a.width == b.width, (a, b)
@@ -217,45 +218,45 @@ class BitVectors(TermTable):
         if a is b:
             return self.const(0, a.width)
         for x, y in ((a, b), (b, a)):
-            if x.kind == "const" and x.value in (0, full):
+            if x.kind is op.CONST and x.value in (0, full):
                 return y if x.value == 0 else self.not_(y)
-        if a.kind == "const" and b.kind == "const":
+        if a.kind is op.CONST and b.kind is op.CONST:
             return self.const(a.value ^ b.value, a.width)
         if a.width > 1 and ones(a) & ones(b) == 0:
             return self.add(a, b)
-        return self._node("xor", a.width, (a, b) if a.id < b.id else (b, a))
+        return self._node(op.XOR, a.width, (a, b) if a.id < b.id else (b, a))
 
     def not_(self, a: Term) -> Term:
         if a.width > 1:
             return self.sub(self.const(-1, a.width), a)
-        if a.kind == "const":
+        if a.kind is op.CONST:
             return self.const(1 - a.value, 1)
-        if a.kind == "not":
+        if a.kind is op.NOT:
             return a.args[0]
         flip = _CONTRARY.get(a.kind)
         if flip is not None:
             return self._node(flip, 1, (a.args[1], a.args[0]))
-        return self._node("not", 1, (a,))
+        return self._node(op.NOT, 1, (a,))
 
     # ------------------------------------------------------------ shifts
 
     def shl(self, a: Term, b: Term) -> Term:
-        if b.kind == "const":
+        if b.kind is op.CONST:
             return self.scale(a, 1 << b.value) if b.value < a.width else self.const(0, a.width)
-        return self._node("shl", a.width, (a, b))
+        return self._node(op.SHL, a.width, (a, b))
 
     def lshr(self, a: Term, b: Term) -> Term:
-        if b.kind == "const":
+        if b.kind is op.CONST:
             if b.value >= a.width:
                 return self.const(0, a.width)
             return self.zext(self.extract(a, b.value, a.width - b.value), a.width)
-        return self._node("lshr", a.width, (a, b))
+        return self._node(op.LSHR, a.width, (a, b))
 
     def ashr(self, a: Term, b: Term) -> Term:
-        if b.kind == "const":
+        if b.kind is op.CONST:
             by = min(b.value, a.width - 1)
             return self.sext(self.extract(a, by, a.width - by), a.width)
-        return self._node("ashr", a.width, (a, b))
+        return self._node(op.ASHR, a.width, (a, b))
 
     # ------------------------------------------------------------ widths
 
@@ -277,28 +278,28 @@ class BitVectors(TermTable):
             return a
         fields = [self._fields[part] for part in field_parts((a, low, width))]
         match a.kind:
-            case "const":
+            case op.CONST:
                 return self.const(a.value >> low, width)
-            case "sum" if fields:
+            case op.SUM if fields:
                 return self._field_of_sum(a, fields, low, width)
-            case "mul" if fields:
+            case op.MUL if fields:
                 product = self.const(1, width)
                 for factor in fields:
                     product = self.mul(product, factor)
                 return product
-            case "and" | "or" | "xor":
+            case op.AND | op.OR | op.XOR:
                 x, y = fields
                 return {"and": self.and_, "or": self.or_, "xor": self.xor}[a.kind](x, y)
-            case "zext" if not fields:
+            case op.ZEXT if not fields:
                 return self.const(0, width)
-            case "zext" | "sext":
-                extend = self.zext if a.kind == "zext" else self.sext
+            case op.ZEXT | op.SEXT:
+                extend = self.zext if a.kind is op.ZEXT else self.sext
                 return extend(fields[0], width)
-            case "ite":
+            case op.ITE:
                 return self.ite(a.args[0], *fields)
-            case "extract" | "concat" if fields:
+            case op.EXTRACT | op.CONCAT if fields:
                 return fields[0]
-        return self._node("extract", width, (a,), low)
+        return self._node(op.EXTRACT, width, (a,), low)
 
     def _field_of_sum(self, a: Term, fields: Sequence[Term], low: int, width: int) -> Term:
         total = self.const(a.value[0] >> low, width)
@@ -311,56 +312,56 @@ class BitVectors(TermTable):
 
     def concat(self, high: Term, low: Term) -> Term:
         width = high.width + low.width
-        if high.kind == "const":
-            if low.kind == "const":
+        if high.kind is op.CONST:
+            if low.kind is op.CONST:
                 return self.const(high.value << low.width | low.value, width)
             if high.value == 0:
                 return self.zext(low, width)
-        if high.kind == "extract":
+        if high.kind is op.EXTRACT:
             whole, at = high.args[0], high.value - low.width
             if at >= 0 and self.extract(whole, at, low.width) is low:
                 return self.extract(whole, at, width)
-        return self._node("concat", width, (high, low))
+        return self._node(op.CONCAT, width, (high, low))
 
     def zext(self, a: Term, width: int) -> Term:
         if width == a.width:
             return a
-        if a.kind == "const":
+        if a.kind is op.CONST:
             return self.const(a.value, width)
-        if a.kind == "zext":
+        if a.kind is op.ZEXT:
             return self.zext(a.args[0], width)
-        if a.kind == "ite" and all(arm.kind == "const" for arm in a.args[1:]):
+        if a.kind is op.ITE and all(arm.kind is op.CONST for arm in a.args[1:]):
             c, yes, no = a.args
             return self.ite(c, self.zext(yes, width), self.zext(no, width))
-        return self._node("zext", width, (a,))
+        return self._node(op.ZEXT, width, (a,))
 
     def sext(self, a: Term, width: int) -> Term:
         if width == a.width:
             return a
-        if a.kind == "const":
+        if a.kind is op.CONST:
             return self.const(signed(a), width)
-        if a.kind == "sext":
+        if a.kind is op.SEXT:
             return self.sext(a.args[0], width)
         if positive(a):
             return self.zext(a, width)
-        if a.kind == "ite" and all(arm.kind == "const" for arm in a.args[1:]):
+        if a.kind is op.ITE and all(arm.kind is op.CONST for arm in a.args[1:]):
             c, yes, no = a.args
             return self.ite(c, self.sext(yes, width), self.sext(no, width))
-        return self._node("sext", width, (a,))
+        return self._node(op.SEXT, width, (a,))
 
     # ------------------------------------------------------------ selection
 
     def ite(self, condition: Term, yes: Term, no: Term) -> Term:
         assert yes.width == no.width and condition.width == 1, (condition, yes, no)
-        if condition.kind == "const":
+        if condition.kind is op.CONST:
             return yes if condition.value else no
         if yes is no:
             return yes
-        if condition.kind == "not":
+        if condition.kind is op.NOT:
             condition, yes, no = condition.args[0], no, yes
-        if yes.width == 1 and yes.kind == "const" and no.kind == "const":
+        if yes.width == 1 and yes.kind is op.CONST and no.kind is op.CONST:
             return condition if yes.value else self.not_(condition)
-        return self._node("ite", yes.width, (condition, yes, no))
+        return self._node(op.ITE, yes.width, (condition, yes, no))
 
 
 def _id(term: Term) -> int:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.terms.node import OPAQUE, Term, ones
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, ones
 
 MOST_CELLS = 40_000
 """Cells of all products and quotients in a question: some 60 MB."""
 
-QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
 _OF_A_QUOTIENT = 15  # an unknown divisor is subtracted or not at each bit, and the sign is separate
 
 
@@ -33,14 +33,14 @@ def is_too_large(nodes: Iterable[Term], *, exact: bool) -> bool:
 def _cells(node: Term, exact: bool) -> int:
     """Cells of the adders that a term is written out as, a bit of one number for a bit of
     another."""
-    if node.kind == "sum":
+    if node.kind is op.SUM:
         return node.width * sum(map(_added, node.value[1]))
-    if not exact or node.kind in OPAQUE:
+    if not exact or node.kind in op.OPAQUE:
         return 0
-    if node.kind in QUOTIENTS:
-        known = node.args[1].kind == "const"
+    if node.kind in op.QUOTIENTS:
+        known = node.args[1].kind is op.CONST
         return node.width**2 * (1 if known else _OF_A_QUOTIENT)
-    if node.kind == "mul":
+    if node.kind is op.MUL:
         bits = [ones(part).bit_length() for part in node.args]
         return sum(min(node.width, one) * node.width for one in bits[1:])
     return 0

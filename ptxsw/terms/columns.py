@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from operator import and_, eq, le, lt, or_, xor
 
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import value_of
 from ptxsw.terms.node import Term
+from ptxsw.terms.op import Op
 
 Column = tuple[int, ...]
 """A value for each of some threads, or one for all of them."""
 
-_BY_BIT: Mapping[str, Callable[[int, int], int]] = {"and": and_, "or": or_, "xor": xor}
-_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
-    "eq": eq, "ult": lt, "ule": le, "slt": lt, "sle": le,
+_BY_BIT: Mapping[Op, Callable[[int, int], int]] = {op.AND: and_, op.OR: or_, op.XOR: xor}
+_COMPARED: Mapping[Op, Callable[[int, int], bool]] = {
+    op.EQ: eq, op.ULT: lt, op.ULE: le, op.SLT: lt, op.SLE: le,
 }  # fmt: skip
-_BY_NUMBER = frozenset({"shl", "lshr", "ashr", "udiv", "urem", "sdiv", "srem"})
+_BY_NUMBER = op.QUOTIENTS | op.SHIFTS
 """Terms whose second argument is most often the same for all threads."""
 
 
@@ -27,7 +29,7 @@ def column(node: Term, args: Sequence[Column], threads: int) -> Column:
     """The unsigned values of a term that is no unknown, from those of its arguments."""
     if all(len(one) == 1 for one in args):
         return (value_of(node, [one[0] for one in args]),)
-    if node.kind == "sum":  # most of what addresses are made of
+    if node.kind is op.SUM:  # most of what addresses are made of
         return _sum(node, args)
     if node.kind in _BY_NUMBER and len(set(args[1])) == 1:
         return _by_number(node, args[0], args[1][0])
@@ -37,22 +39,22 @@ def column(node: Term, args: Sequence[Column], threads: int) -> Column:
         return tuple(map(by_bit, *whole))
     compared = _COMPARED.get(node.kind)
     if compared is not None:
-        if node.kind in ("slt", "sle"):
+        if node.kind in op.SIGNED:
             whole = [_ordered(one, node.args[0].width) for one in whole]
         return tuple(map(int, map(compared, *whole)))
     mask, first = (1 << node.width) - 1, whole[0]
     match node.kind:
-        case "zext":
+        case op.ZEXT:
             return first
-        case "sext":
+        case op.SEXT:
             sign = 1 << (node.args[0].width - 1)
             return tuple([((value ^ sign) - sign) & mask for value in first])
-        case "extract":
+        case op.EXTRACT:
             low = int(node.value)
             return tuple([value >> low & mask for value in first])
-        case "mul" if len(whole) == 2:
+        case op.MUL if len(whole) == 2:
             return tuple([a * b & mask for a, b in zip(*whole, strict=True)])
-        case "ite":
+        case op.ITE:
             return tuple([yes if holds else no for holds, yes, no in zip(*whole, strict=True)])
     return tuple([value_of(node, list(each)) for each in zip(*whole, strict=True)])
 
@@ -76,22 +78,22 @@ def _sum(node: Term, args: Sequence[Column]) -> Column:
 def _by_number(node: Term, values: Column, number: int) -> Column:
     """Shifts by a distance, quotients and remainders by a divisor."""
     mask, sign = (1 << node.width) - 1, 1 << (node.width - 1)
-    if number == 0 or (node.kind in ("shl", "lshr", "ashr") and number >= node.width):
+    if number == 0 or (node.kind in op.SHIFTS and number >= node.width):
         return tuple([value_of(node, [value, number]) for value in values])
     match node.kind:
-        case "shl":
+        case op.SHL:
             return tuple([value << number & mask for value in values])
-        case "lshr":
+        case op.LSHR:
             return tuple([value >> number for value in values])
-        case "ashr":
+        case op.ASHR:
             return tuple([((value ^ sign) - sign) >> number & mask for value in values])
-        case "udiv":
+        case op.UDIV:
             return tuple([value // number for value in values])
-        case "urem":
+        case op.UREM:
             return tuple([value % number for value in values])
     # Python rounds down, PTX toward zero: magnitudes are divided, and signs put back.
     size = number if number < sign else mask + 1 - number
-    if node.kind == "srem":
+    if node.kind is op.SREM:
         return tuple([v % size if v < sign else -((mask + 1 - v) % size) & mask for v in values])
     towards = 1 if number < sign else -1
     return tuple(

@@ -8,17 +8,17 @@ remainder grows by what the index grows by.
 
 from __future__ import annotations
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, split
 
-_QUOTIENTS = frozenset({"udiv", "sdiv", "lshr", "ashr"})
-_REMAINDERS = frozenset({"urem", "srem", "and"})
-_EXTENSIONS = frozenset({"zext", "sext"})
-_DIGITS = _QUOTIENTS | _REMAINDERS | {"extract"}
+_QUOTIENTS = frozenset({op.UDIV, op.SDIV, op.LSHR, op.ASHR})
+_REMAINDERS = frozenset({op.UREM, op.SREM, op.AND})
+_DIGITS = _QUOTIENTS | _REMAINDERS | {op.EXTRACT}
 
 
 def unextended(term: Term) -> Term:
     """The term that is sign- or zero-extended into this one, or the term itself."""
-    return term.args[0] if term.kind in _EXTENSIONS else term
+    return term.args[0] if term.kind in op.EXTENSIONS else term
 
 
 def is_digit(term: Term) -> bool:
@@ -28,7 +28,7 @@ def is_digit(term: Term) -> bool:
 
 def is_remainder(term: Term) -> bool:
     """Is it a digit that grows with what it is taken from?"""
-    return term.kind in _REMAINDERS or (term.kind == "extract" and term.value == 0)
+    return term.kind in _REMAINDERS or (term.kind is op.EXTRACT and term.value == 0)
 
 
 def digits_in(value: Term) -> tuple[Term, ...]:
@@ -46,4 +46,4 @@ def digits_in(value: Term) -> tuple[Term, ...]:
     return tuple(digits)
 
 
-_HOLDING = _DIGITS | _EXTENSIONS | {"sum"}
+_HOLDING = _DIGITS | op.EXTENSIONS | {op.SUM}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, truncated
 
 
@@ -28,58 +29,58 @@ def value_of(term: Term, args: list[int]) -> int:
         return value - (1 << inner) if value >> (inner - 1) else value
 
     match term.kind:
-        case "const":
+        case op.CONST:
             return int(term.value)
-        case "sum":
+        case op.SUM:
             constant, coefficients = term.value
             total = sum(c * v for c, v in zip(coefficients, args, strict=True))
             return int(constant + total) & mask
-        case "mul":
+        case op.MUL:
             product = 1
             for value in args:
                 product = product * value & mask
             return product
-        case "udiv":
+        case op.UDIV:
             return mask if args[1] == 0 else args[0] // args[1]
-        case "urem":
+        case op.UREM:
             return args[0] if args[1] == 0 else args[0] % args[1]
-        case "sdiv" | "srem":
+        case op.SDIV | op.SREM:
             a, b = sign(args[0]), sign(args[1])
             if b == 0:
-                return (1 if a < 0 else mask) if term.kind == "sdiv" else args[0]
-            return truncated(a, b)[0 if term.kind == "sdiv" else 1] & mask
-        case "and":
+                return (1 if a < 0 else mask) if term.kind is op.SDIV else args[0]
+            return truncated(a, b)[0 if term.kind is op.SDIV else 1] & mask
+        case op.AND:
             return args[0] & args[1]
-        case "or":
+        case op.OR:
             return args[0] | args[1]
-        case "xor":
+        case op.XOR:
             return args[0] ^ args[1]
-        case "not":
+        case op.NOT:
             return 1 - args[0]
-        case "shl":
+        case op.SHL:
             return args[0] << args[1] & mask if args[1] < width else 0
-        case "lshr":
+        case op.LSHR:
             return args[0] >> args[1] if args[1] < width else 0
-        case "ashr":
+        case op.ASHR:
             return sign(args[0]) >> min(args[1], width - 1) & mask
-        case "extract":
+        case op.EXTRACT:
             return args[0] >> int(term.value) & mask
-        case "concat":
+        case op.CONCAT:
             return args[0] << term.args[1].width | args[1]
-        case "zext":
+        case op.ZEXT:
             return args[0]
-        case "sext":
+        case op.SEXT:
             return sign(args[0]) & mask
-        case "eq":
+        case op.EQ:
             return int(args[0] == args[1])
-        case "ult":
+        case op.ULT:
             return int(args[0] < args[1])
-        case "ule":
+        case op.ULE:
             return int(args[0] <= args[1])
-        case "slt":
+        case op.SLT:
             return int(sign(args[0]) < sign(args[1]))
-        case "sle":
+        case op.SLE:
             return int(sign(args[0]) <= sign(args[1]))
-        case "ite":
+        case op.ITE:
             return args[1] if args[0] else args[2]
     raise KeyError(term)

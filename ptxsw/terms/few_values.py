@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import OPAQUE, Term, ones, split, unknowns, walk
+from ptxsw.terms.node import Term, ones, split, unknowns, walk
 
 _MOST = 16  # values
 _MOST_NODES = 60  # of a condition
@@ -61,19 +62,19 @@ class FewValues:
 def _values(unknown: Term, condition: Term) -> tuple[int, list[int]] | None:
     """The values that the low bits of an unknown may have where a condition holds, if they are few,
     and the number of these bits."""
-    if condition.kind not in ("ult", "ule", "eq"):
+    if condition.kind not in (op.ULT, op.ULE, op.EQ):
         return None
     value, bound = condition.args
-    if condition.kind == "eq" and value.kind == "const":
+    if condition.kind is op.EQ and value.kind is op.CONST:
         value, bound = bound, value
     constant, items = split(value)
-    if bound.kind != "const" or len(items) != 1 or unknown.kind not in OPAQUE:
+    if bound.kind is not op.CONST or len(items) != 1 or unknown.kind not in op.OPAQUE:
         return None
     part, factor = items[0]
     if factor != 1 or not (part is unknown or _is_low(unknown, part)):
         return None
-    least = int(bound.value) if condition.kind == "eq" else 0
-    end = int(bound.value) + (condition.kind != "ult")
+    least = int(bound.value) if condition.kind is op.EQ else 0
+    end = int(bound.value) + (condition.kind is not op.ULT)
     if end - least > _MOST:
         return None
     return part.width, [(each - constant) % (1 << part.width) for each in range(least, end)]
@@ -81,12 +82,12 @@ def _values(unknown: Term, condition: Term) -> tuple[int, list[int]] | None:
 
 def _is_low(unknown: Term, part: Term) -> bool:
     """Are these the lowest bits of an unknown?"""
-    return part.kind == "extract" and part.value == 0 and part.args[0] is unknown
+    return part.kind is op.EXTRACT and part.value == 0 and part.args[0] is unknown
 
 
 def _reads_low(unknown: Term, bits: int, condition: Term) -> bool:
     """Does a condition depend on no more than so many of the lowest bits of an unknown?"""
     return not any(
-        unknown in node.args and not (node.kind == "extract" and node.value + node.width <= bits)
+        unknown in node.args and not (node.kind is op.EXTRACT and node.value + node.width <= bits)
         for node in walk(condition)
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones
 
 Field = tuple[Term, int, int]
@@ -19,28 +20,28 @@ def field_parts(field: Field) -> Sequence[Field]:
     if width == a.width:
         return ()
     match a.kind:
-        case "extract":
+        case op.EXTRACT:
             return [(a.args[0], a.value + low, width)]
-        case "sum":
+        case op.SUM:
             # The low bits of a sum are the sum of the low bits; higher bits likewise where no
             # carry can come from below.
             above = terms_above(a, low)
             return () if above is None else [(t, 0, width) for t, _ in above]
-        case "mul" if low == 0:
+        case op.MUL if low == 0:
             return [(factor, 0, width) for factor in a.args]
-        case "and" | "or" | "xor":
+        case op.AND | op.OR | op.XOR:
             return [(arg, low, width) for arg in a.args]
-        case "zext" | "sext":
+        case op.ZEXT | op.SEXT:
             (inner,) = a.args
             if low < inner.width:
                 return [(inner, low, min(width, inner.width - low))]
-            return [(inner, inner.width - 1, 1)] if a.kind == "sext" else ()
-        case "concat":
+            return [(inner, inner.width - 1, 1)] if a.kind is op.SEXT else ()
+        case op.CONCAT:
             high, lower = a.args
             if low >= lower.width:
                 return [(high, low - lower.width, width)]
             return [(lower, low, width)] if low + width <= lower.width else ()
-        case "ite":
+        case op.ITE:
             return [(arm, low, width) for arm in a.args[1:]]
     return ()
 

@@ -11,10 +11,9 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
+from ptxsw.terms.op import Op
 from ptxsw.terms.origin import Origin
-
-OPAQUE = frozenset({"float", "apply", "atom"})
-"""Kinds of terms whose values are unknown but for the bits that they may set."""
 
 
 class Variance(IntEnum):
@@ -42,7 +41,7 @@ class Term:
     )  # fmt: skip
 
     id: int
-    kind: str
+    kind: Op
     width: int
     args: tuple[Term, ...]
     value: Any
@@ -61,19 +60,19 @@ class Term:
 
 def split(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:
     """A term as `constant + Σ coefficient·atom`, all modulo 2^width."""
-    if term.kind == "sum":
+    if term.kind is op.SUM:
         constant, coefficients = term.value
         items = term._items
         if items is None:
             items = term._items = tuple(zip(term.args, coefficients, strict=True))
         return constant, items
-    if term.kind == "const":
+    if term.kind is op.CONST:
         return term.value, ()
     return 0, ((term, 1),)
 
 
 def factors(term: Term) -> tuple[Term, ...]:
-    return term.args if term.kind == "mul" else (term,)
+    return term.args if term.kind is op.MUL else (term,)
 
 
 def signed(term: Term) -> int:
@@ -107,11 +106,11 @@ def ones(term: Term) -> int:
 def _bounding(term: Term) -> Iterable[Term]:
     """The arguments that bound the bits of a term."""
     match term.kind:
-        case "zext" | "sext" | "and" | "or" | "xor" | "extract" | "concat" | "sum" | "mul":
+        case op.ZEXT | op.SEXT | op.AND | op.OR | op.XOR | op.EXTRACT | op.CONCAT | op.SUM | op.MUL:
             return term.args
-        case "ite":
+        case op.ITE:
             return term.args[1:]
-        case "urem" | "udiv" if term.args[1].kind == "const":
+        case op.UREM | op.UDIV if term.args[1].kind is op.CONST:
             return term.args[:1]
         case _:
             return ()
@@ -121,27 +120,27 @@ def _possible_ones(term: Term) -> int:
     """The same from what is known of the arguments."""
     full = (1 << term.width) - 1
     match term.kind:
-        case "const":
+        case op.CONST:
             return int(term.value)
-        case "zext":
+        case op.ZEXT:
             return ones(term.args[0])
-        case "sext":
+        case op.SEXT:
             inner = term.args[0]
             mask = ones(inner)
             return mask | (full ^ ((1 << inner.width) - 1)) if mask >> (inner.width - 1) else mask
-        case "and":
+        case op.AND:
             return ones(term.args[0]) & ones(term.args[1])
-        case "or" | "xor":
+        case op.OR | op.XOR:
             return ones(term.args[0]) | ones(term.args[1])
-        case "ite":
+        case op.ITE:
             return ones(term.args[1]) | ones(term.args[2])
-        case "extract":
+        case op.EXTRACT:
             return (ones(term.args[0]) >> int(term.value)) & full
-        case "concat":
+        case op.CONCAT:
             return ones(term.args[0]) << term.args[1].width | ones(term.args[1])
-        case "sum":
+        case op.SUM:
             return _ones_of_sum(term, full)
-        case "mul":
+        case op.MUL:
             bound = low = 1
             for factor in term.args:
                 mask = ones(factor)
@@ -149,9 +148,9 @@ def _possible_ones(term: Term) -> int:
                 low *= mask & -mask
             high = full if bound > full else (1 << bound.bit_length()) - 1
             return high & -low
-        case "urem" | "udiv" if term.args[1].kind == "const":
+        case op.UREM | op.UDIV if term.args[1].kind is op.CONST:
             bound = ones(term.args[0])
-            if term.kind == "urem":
+            if term.kind is op.UREM:
                 bound = min(bound, int(term.args[1].value) - 1)
             else:
                 bound //= int(term.args[1].value)
@@ -229,11 +228,11 @@ def unknowns(*terms: Term) -> list[Term]:
     seen: dict[Term, None] = {}
     for node in bottom_up(seen, _visible_parts, *terms):
         seen[node] = None
-    return [node for node in seen if node.kind in OPAQUE]
+    return [node for node in seen if node.kind in op.OPAQUE]
 
 
 def _visible_parts(term: Term) -> tuple[Term, ...]:
-    return () if term.kind in OPAQUE else term.args
+    return () if term.kind in op.OPAQUE else term.args
 
 
 def truncated(a: int, b: int) -> tuple[int, int]:

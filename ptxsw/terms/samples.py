@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import value_of
-from ptxsw.terms.node import OPAQUE, Term, ones, walk_until
+from ptxsw.terms.node import Term, ones, walk_until
 from ptxsw.terms.origin import POINTERS, Origin
 from ptxsw.terms.witness import witness
 
@@ -69,11 +70,11 @@ class Samples:
         if known is not None:
             return known
         inputs = [values.get(arg) for arg in term.args]
-        if term.kind not in OPAQUE and None not in inputs:  # as nearly always
+        if term.kind not in op.OPAQUE and None not in inputs:  # as nearly always
             value = values[term] = value_of(term, inputs)  # type: ignore[arg-type]
             return value
         for node in walk_until(values, term):
-            if node.kind in OPAQUE:
+            if node.kind in op.OPAQUE:
                 values[node] = _drawn(node, number % len(_SHAPES))
             else:
                 values[node] = value_of(node, [values[a] for a in node.args])
@@ -85,7 +86,7 @@ _COUNTED = frozenset(Origin) - POINTERS - {Origin.COMPUTED, Origin.SPECIAL}
 
 def _is_plain(node: Term) -> bool:
     """Is it a parameter, or something like it, and no value of a loop or of memory?"""
-    return node.kind == "atom" and node.origin not in _COUNTED
+    return node.kind is op.ATOM and node.origin not in _COUNTED
 
 
 def _drawn(node: Term, number: int) -> int:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, signed, split, walk_until
 
 Texts = Mapping[Term, str]
 
 _INFIX = {
-    "udiv": "/u", "urem": "%u", "sdiv": "/", "srem": "%", "and": "&", "or": "|", "xor": "^",
-    "shl": "<<", "lshr": ">>u", "ashr": ">>", "eq": "==", "ult": "<u", "ule": "<=u",
-    "slt": "<", "sle": "<=",
+    op.UDIV: "/u", op.UREM: "%u", op.SDIV: "/", op.SREM: "%", op.AND: "&", op.OR: "|", op.XOR: "^",
+    op.SHL: "<<", op.LSHR: ">>u", op.ASHR: ">>", op.EQ: "==", op.ULT: "<u", op.ULE: "<=u",
+    op.SLT: "<", op.SLE: "<=",
 }  # fmt: skip
 
 _TOO_LONG = 2000
@@ -41,30 +42,30 @@ def _shown(term: Term, texts: Texts, extensions: bool) -> str:
     """A term whose arguments' texts are known."""
     args = [texts[a] for a in term.args]
     match term.kind:
-        case "const":
+        case op.CONST:
             return _hex(signed(term) if term.width >= 8 else int(term.value))
-        case "atom":
+        case op.ATOM:
             return str(term.value).partition("#")[0]
-        case "sum":
+        case op.SUM:
             return _sum(term, texts, extensions)
-        case "mul":
+        case op.MUL:
             return " * ".join(map(_tight, args))
-        case "zext" | "sext":
+        case op.ZEXT | op.SEXT:
             return f"{term.kind}{term.width}({args[0]})" if extensions else args[0]
-        case "extract":
+        case op.EXTRACT:
             if term.value == 0 and not extensions and term.width >= 16:
                 return args[0]
             return f"({args[0]})[{term.value + term.width - 1}:{term.value}]"
-        case "concat":
+        case op.CONCAT:
             return "{" + ", ".join(args) + "}"
-        case "not":
+        case op.NOT:
             return "!" + _tight(args[0])
-        case "ite":
+        case op.ITE:
             c, yes, no = map(_tight, args)
             return f"({c} ? {yes} : {no})"
-        case "float":
+        case op.FLOAT:
             return f"{term.value}({', '.join(args)})"
-        case "apply":
+        case op.APPLY:
             return f"{term.value[0][0]}({', '.join(args)})"
         case _:
             left, right = map(_tight, args)
@@ -86,12 +87,12 @@ def _sum(term: Term, texts: Texts, extensions: bool) -> str:
 def _scaled(atoms: list[Term], coefficient: int, texts: Texts, extensions: bool) -> str:
     if coefficient == 1:
         return " + ".join(
-            texts[a] if extensions or a.kind not in ("zext", "sext") else _tight(texts[a])
+            texts[a] if extensions or a.kind not in op.EXTENSIONS else _tight(texts[a])
             for a in atoms
         )
     first = texts[atoms[0]]
     inner = first if len(atoms) == 1 else " + ".join(_tight(texts[a]) for a in atoms)
-    call = extensions and atoms[0].kind in ("zext", "sext")
+    call = extensions and atoms[0].kind in op.EXTENSIONS
     compound = len(atoms) > 1 or (" " in inner and not call)
     inner = f"({inner})" if compound else inner
     if coefficient == -1:
@@ -119,7 +120,7 @@ def is_enclosed(text: str) -> bool:
 
 def _appearance(term: Term) -> tuple[int, str]:
     """Pointers and other uniform values first, then what varies, then by name."""
-    return int(term.variance), repr(term.value) if term.kind == "atom" else "~"
+    return int(term.variance), repr(term.value) if term.kind is op.ATOM else "~"
 
 
 def _hex(value: int) -> str:

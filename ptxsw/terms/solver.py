@@ -16,8 +16,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from ptxsw.terms.circuits import QUOTIENTS, is_too_large
-from ptxsw.terms.node import OPAQUE, Term, ones, walk
+from ptxsw.terms import op
+from ptxsw.terms.circuits import is_too_large
+from ptxsw.terms.node import Term, ones, walk
 from ptxsw.terms.samples import Samples
 from ptxsw.terms.show import show
 from ptxsw.terms.z3_terms import COSTLY, Z3Terms, variable_name
@@ -86,7 +87,7 @@ class Solver:
 
     def prove(self, claim: Term, given: Iterable[Term] = ()) -> Verdict:
         """Does the condition `claim` hold wherever all conditions `given` do?"""
-        if claim.kind == "const":
+        if claim.kind is op.CONST:
             return Proved() if claim.value else Refuted()
         facts = self._relevant(claim, given)
         if claim in facts:
@@ -100,7 +101,7 @@ class Solver:
     def contradicts(self, condition: Term, given: Iterable[Term]) -> bool:
         """Can `condition` surely not hold where all of `given` do? A no may also mean that the
         question was too large or that enough time went into such questions: it only prunes."""
-        if condition.kind == "const":
+        if condition.kind is op.CONST:
             return not condition.value
         facts = self._small(condition, given)
         return bool(facts) and self._settled(facts, condition, negate=False)
@@ -108,7 +109,7 @@ class Solver:
     def soon(self, claim: Term, given: Iterable[Term]) -> bool:
         """Is `claim` proved in a short while to hold wherever all of `given` do? Asked on the
         side, like `contradicts`, where work is saved by a yes and nothing is lost by a no."""
-        if claim.kind == "const":
+        if claim.kind is op.CONST:
             return bool(claim.value)
         facts = self._small(claim, given)
         return claim in facts or self._settled(facts, claim, negate=True)
@@ -169,7 +170,7 @@ class Solver:
     def _unknowns(self, term: Term) -> frozenset[Term]:
         atoms = self._atoms.get(term)
         if atoms is None:
-            atoms = frozenset(n for n in walk(term) if n.kind in OPAQUE)
+            atoms = frozenset(n for n in walk(term) if n.kind in op.OPAQUE)
             self._atoms[term] = atoms
         return atoms
 
@@ -265,7 +266,7 @@ class Solver:
             self._solver.add(self._terms.expression(fact, exact=exact))
         for node in walk(claim, *facts):
             limit = ones(node)
-            bounded = node.kind in OPAQUE or (node.kind in COSTLY and not exact)
+            bounded = node.kind in op.OPAQUE or (node.kind in COSTLY and not exact)
             if bounded and node.width > 1 and limit < (1 << node.width) - 1:
                 self._solver.add(z3.ULE(self._terms.expression(node, exact=exact), limit))
 
@@ -285,14 +286,14 @@ class _Scope:
 
 def _is_hopeless(node: Term) -> bool:
     """A quotient by an unknown of more bits than Z3 can follow within its limits."""
-    return node.kind in QUOTIENTS and node.args[1].kind != "const" and node.width > 16
+    return node.kind in op.QUOTIENTS and node.args[1].kind is not op.CONST and node.width > 16
 
 
 def _named(value_of: Callable[[Term], int | None], *terms: Term) -> dict[str, int]:
     """The values of the unknowns in some terms, as the trace names them."""
     ids: dict[str, int] = {}
     for node in walk(*terms):
-        value = value_of(node) if node.kind in OPAQUE else None
+        value = value_of(node) if node.kind in op.OPAQUE else None
         if value is not None:
             name = show(node)
             ids[f"{name}, another" if name in ids else name] = value

@@ -26,3 +26,8 @@ SPECIALS: Mapping[str, tuple[Variance, int]] = {
     "%cluster_nctaid.z": (_U, 0x1F), "%cluster_nctarank": (_U, 0x1F),
     "%total_smem_size": (_U, 0x7FFFFFFF), "%dynamic_smem_size": (_U, 0x7FFFFFFF),
 }  # fmt: skip
+
+SIZES = frozenset(f"%{size}.{axis}" for size in ("ntid", "nctaid") for axis in "xyz")
+"""Of a block in threads, and of the grid in blocks."""
+
+GRID = SIZES | {"%ctaid.x", "%ctaid.y", "%ctaid.z"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.terms import Terms
 
@@ -11,7 +12,7 @@ from ptxsw.terms.terms import Terms
 def rebuild(terms: Terms, term: Term, args: tuple[Term, ...]) -> Term:
     """The same operation on other arguments, in normal form."""
     match term.kind:
-        case "sum":
+        case op.SUM:
             constant, coefficients = term.value
             items: list[tuple[Term, int]] = []
             for arg, coefficient in zip(args, coefficients, strict=True):
@@ -19,21 +20,21 @@ def rebuild(terms: Terms, term: Term, args: tuple[Term, ...]) -> Term:
                 constant += other * coefficient
                 items.extend((part, factor * coefficient) for part, factor in inner)
             return terms.sum(term.width, constant, items)
-        case "mul":
+        case op.MUL:
             product = args[0]
             for arg in args[1:]:
                 product = terms.mul(product, arg)
             return product
-        case "extract":
+        case op.EXTRACT:
             return terms.extract(args[0], term.value, term.width)
-        case "zext" | "sext":
+        case op.ZEXT | op.SEXT:
             return getattr(terms, term.kind)(args[0], term.width)  # type: ignore[no-any-return]
-        case "float":
+        case op.FLOAT:
             return terms.floating(term.value, term.width, args)
-        case "apply":
+        case op.APPLY:
             name, own = term.value
             return terms.apply(name, term.width, args, own)
-        case "and" | "or" | "not":
+        case op.AND | op.OR | op.NOT:
             return getattr(terms, term.kind + "_")(*args)  # type: ignore[no-any-return]
         case _:
             return getattr(terms, term.kind)(*args)  # type: ignore[no-any-return]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.op import Op
 from ptxsw.terms.origin import Origin, behind
 from ptxsw.terms.specials import SPECIALS
 
@@ -19,7 +21,7 @@ class TermTable:
 
     def _node(
         self,
-        kind: str,
+        kind: Op,
         width: int,
         args: tuple[Term, ...] = (),
         value: Any = None,
@@ -53,7 +55,7 @@ class TermTable:
         return term
 
     def const(self, value: int, width: int) -> Term:
-        return self._node("const", width, (), value & ((1 << width) - 1))
+        return self._node(op.CONST, width, (), value & ((1 << width) - 1))
 
     def atom(
         self, name: str, width: int, variance: Variance, ones: int | None = None,
@@ -62,7 +64,7 @@ class TermTable:
         """An unknown value. `ones` masks the bits that may be set (default: all). The name tells
         it from others; what it stands for is `origin`, and `of` what. Names of special registers
         are theirs alone."""
-        term = self._node("atom", width, (), name, variance)
+        term = self._node(op.ATOM, width, (), name, variance)
         if ones is not None:
             term._ones = ones & ((1 << width) - 1)
         if term.origin is Origin.COMPUTED or origin is not Origin.NAMED:
@@ -94,13 +96,13 @@ class TermTable:
         """An uninterpreted function, such as a load: equal arguments give the equal value. It
         varies as much as `variance` or its arguments do."""
         most = max((variance, *(a.variance for a in args)))
-        term = self._node("apply", width, tuple(args), (name, variance), most)
+        term = self._node(op.APPLY, width, tuple(args), (name, variance), most)
         if name[0] == "load":
             term.origin = Origin.LOAD
         return term
 
     def floating(self, name: str, width: int, operands: Sequence[Term]) -> Term:
-        return self._node("float", width, tuple(operands), name)
+        return self._node(op.FLOAT, width, tuple(operands), name)
 
     def width(self, a: Term) -> int:
         return a.width

@@ -6,6 +6,7 @@ exact modulo 2^width and is proved with Z3 in `tests/terms/test_terms.py`.
 
 from __future__ import annotations
 
+from ptxsw.terms import op
 from ptxsw.terms.bit_vectors import BitVectors
 from ptxsw.terms.node import Term, ones, positive, signed
 
@@ -19,35 +20,35 @@ class Terms(BitVectors):
             return self.const(1, 1)
         if a.width == 1:
             return self.not_(self.xor(a, b))
-        if self.sub(a, b).kind == "const":
+        if self.sub(a, b).kind is op.CONST:
             return self.const(0, 1)
-        if a.kind == "const":
+        if a.kind is op.CONST:
             a, b = b, a
-        if b.kind == "const":
+        if b.kind is op.CONST:
             if b.value & ~ones(a):
                 return self.const(0, 1)
-            if a.kind == "ite":
+            if a.kind is op.ITE:
                 c, yes, no = a.args
-                if yes.kind == "const" and no.kind == "const":
+                if yes.kind is op.CONST and no.kind is op.CONST:
                     return self.ite(c, self.eq(yes, b), self.eq(no, b))
-            if a.kind == "zext":
+            if a.kind is op.ZEXT:
                 inner = a.args[0]
                 return self.eq(inner, self.const(b.value, inner.width))
-            if a.kind == "or" and not b.value and all(arg.kind != "or" for arg in a.args):
+            if a.kind is op.OR and not b.value and all(arg.kind is not op.OR for arg in a.args):
                 return self.and_(*(self.eq(arg, b) for arg in a.args))
-        return self._node("eq", 1, (a, b) if a.id < b.id else (b, a))
+        return self._node(op.EQ, 1, (a, b) if a.id < b.id else (b, a))
 
     def ult(self, a: Term, b: Term) -> Term:
         assert a.width == b.width, (a, b)
-        if a is b or (b.kind == "const" and b.value == 0):
+        if a is b or (b.kind is op.CONST and b.value == 0):
             return self.const(0, 1)
-        if a.kind == "const" and b.kind == "const":
+        if a.kind is op.CONST and b.kind is op.CONST:
             return self.const(int(a.value < b.value), 1)
-        if b.kind == "const" and ones(a) < b.value:
+        if b.kind is op.CONST and ones(a) < b.value:
             return self.const(1, 1)
-        if a.kind == "const" and ones(b) <= a.value:
+        if a.kind is op.CONST and ones(b) <= a.value:
             return self.const(0, 1)
-        return self._node("ult", 1, (a, b))
+        return self._node(op.ULT, 1, (a, b))
 
     def ule(self, a: Term, b: Term) -> Term:
         return self.not_(self.ult(b, a))
@@ -56,11 +57,11 @@ class Terms(BitVectors):
         assert a.width == b.width, (a, b)
         if a is b:
             return self.const(0, 1)
-        if a.kind == "const" and b.kind == "const":
+        if a.kind is op.CONST and b.kind is op.CONST:
             return self.const(int(signed(a) < signed(b)), 1)
         if positive(a) and positive(b):
             return self.ult(a, b)
-        return self._node("slt", 1, (a, b))
+        return self._node(op.SLT, 1, (a, b))
 
     def sle(self, a: Term, b: Term) -> Term:
         return self.not_(self.slt(b, a))

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import value_of
-from ptxsw.terms.node import OPAQUE, Term, bottom_up, ones
+from ptxsw.terms.node import Term, bottom_up, ones
 
 _MOST_WORK = 4_000  # nodes evaluated in one search, as often as they are
 _MOST_REPAIRS = 12  # from one start
@@ -36,7 +37,7 @@ def _nodes(conditions: Sequence[Term]) -> list[Term]:
     """All that conditions are made of, arguments first. What is inside an unknown does not count:
     it may have any value."""
     seen: dict[Term, None] = {}
-    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, *conditions):
+    for node in bottom_up(seen, lambda n: () if n.kind in op.OPAQUE else n.args, *conditions):
         seen[node] = None
     return list(seen)
 
@@ -51,7 +52,7 @@ class _Search:
         start: Callable[[Term], int],
     ) -> None:
         self._nodes, self._wanted = nodes, wanted
-        self.unknowns = {node: start(node) for node in nodes if node.kind in OPAQUE}
+        self.unknowns = {node: start(node) for node in nodes if node.kind in op.OPAQUE}
         self._values: dict[Term, int] = {}
         self._turn = 0
 
@@ -75,7 +76,7 @@ class _Search:
     def _repair(self, term: Term, wanted: int) -> bool:
         """Set unknowns so that a term, looked at by itself, has another value. Of what stands in
         several places the last repair counts."""
-        while term.kind not in OPAQUE:
+        while term.kind not in op.OPAQUE:
             if self._values[term] == wanted:
                 return True
             step = self._step(term, wanted)
@@ -91,46 +92,46 @@ class _Search:
         """The argument of a term, and its value, by which the term gets the wanted one."""
         value = self._values
         match term.kind:
-            case "not":
+            case op.NOT:
                 return term.args[0], 1 - wanted
-            case "eq" | "ult" | "ule" | "slt" | "sle":
+            case op.EQ | op.ULT | op.ULE | op.SLT | op.SLE:
                 return self._compared(term, wanted)
-            case "sum":
+            case op.SUM:
                 return self._summand(term, wanted)
-            case "mul":
+            case op.MUL:
                 return self._factor(term, wanted)
-            case "extract":
+            case op.EXTRACT:
                 low = int(term.value)
                 rest = value[term.args[0]] & ~((1 << term.width) - 1 << low)
                 return term.args[0], rest | wanted << low
-            case "concat":
+            case op.CONCAT:
                 high, low_part = term.args
                 split = wanted >> low_part.width, wanted & (1 << low_part.width) - 1
                 if value[high] != split[0] and value[low_part] != split[1]:
                     return (low_part, split[1]) if self._repair(high, split[0]) else None
                 return (low_part, split[1]) if value[high] == split[0] else (high, split[0])
-            case "zext":
+            case op.ZEXT:
                 inner = term.args[0]
                 return (inner, wanted) if wanted >> inner.width == 0 else None
-            case "sext":
+            case op.SEXT:
                 inner = term.args[0]
                 return inner, wanted & (1 << inner.width) - 1
-            case "and" | "or":
+            case op.AND | op.OR:
                 return self._bitwise(term, wanted)
-            case "ite":
+            case op.ITE:
                 return term.args[1 if value[term.args[0]] else 2], wanted
         return None
 
     def _compared(self, term: Term, wanted: int) -> tuple[Term, int] | None:
         """One side of a comparison, just beyond or at the other."""
-        sides = [at for at in (0, 1) if term.args[at].kind != "const"]
+        sides = [at for at in (0, 1) if term.args[at].kind is not op.CONST]
         at = sides[self._turn % len(sides)]
         side, other = term.args[at], self._values[term.args[1 - at]]
         mask = (1 << side.width) - 1
-        if term.kind == "eq":
+        if term.kind is op.EQ:
             return side, other if wanted else other + 1 & mask
         # a < b is b = a + 1; its contrary b = a; a <= b is b = a, and its contrary b = a - 1
-        beyond = int(term.kind.endswith("lt")) if wanted else -int(term.kind.endswith("le"))
+        beyond = int(term.kind in op.STRICT) if wanted else int(term.kind in op.STRICT) - 1
         return side, (other - beyond if at == 0 else other + beyond) & mask
 
     def _summand(self, term: Term, wanted: int) -> tuple[Term, int] | None:
@@ -171,11 +172,11 @@ class _Search:
         able = []
         for part, other in (term.args, term.args[::-1]):
             here, there = self._values[part], self._values[other]
-            value = wanted | (here & ~there) if term.kind == "and" else wanted & (here | ~there)
-            if part.kind != "const" and value != here:
+            value = wanted | (here & ~there) if term.kind is op.AND else wanted & (here | ~there)
+            if part.kind is not op.CONST and value != here:
                 able.append((part, value))
         return self._chosen(able)
 
     def _chosen(self, able: Sequence[tuple[Term, int]]) -> tuple[Term, int] | None:
-        plain = [each for each in able if each[0].kind in OPAQUE] or able
+        plain = [each for each in able if each[0].kind in op.OPAQUE] or able
         return plain[self._turn % len(plain)] if plain else None

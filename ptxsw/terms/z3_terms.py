@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptxsw.terms.node import OPAQUE, Term, walk_until
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, walk_until
 
 # Kinds that the generalised form replaces by variables, too.
-COSTLY = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
-_BOOLEAN = frozenset({"eq", "ult", "ule", "slt", "sle", "not"})
+COSTLY = op.QUOTIENTS | op.SHIFTS | {op.MUL}
+_BOOLEAN = op.COMPARISONS | {op.NOT}
 
 
 class Z3Terms:
@@ -32,18 +33,18 @@ class Z3Terms:
 
     def _translation(self, node: Term, args: list[Any], exact: bool) -> Any:
         z3 = self._z3
-        if node.kind in OPAQUE or (node.kind in COSTLY and not exact):
+        if node.kind in op.OPAQUE or (node.kind in COSTLY and not exact):
             name = variable_name(node)
             if node.width == 1:
                 return z3.Bool(name, self._context)
             return z3.BitVec(name, node.width, self._context)
-        if node.kind == "const":
+        if node.kind is op.CONST:
             if node.width == 1:
                 return z3.BoolVal(bool(node.value), self._context)
             return self._number(int(node.value), node.width)
         if node.width == 1 or node.kind in _BOOLEAN:
             return self._boolean(node, args)
-        if node.kind == "ite":
+        if node.kind is op.ITE:
             return z3.If(args[0], *map(self._bits, args[1:]))
         return self._vector(node, [self._bits(a) for a in args])
 
@@ -58,24 +59,24 @@ class Z3Terms:
     def _boolean(self, node: Term, args: list[Any]) -> Any:
         z3 = self._z3
         match node.kind:
-            case "eq":
+            case op.EQ:
                 return args[0] == args[1]
-            case "ult" | "ule" | "slt" | "sle":
+            case op.ULT | op.ULE | op.SLT | op.SLE:
                 a, b = map(self._bits, args)
-                if node.kind in ("slt", "sle"):
-                    return a < b if node.kind == "slt" else a <= b
-                return z3.ULT(a, b) if node.kind == "ult" else z3.ULE(a, b)
-            case "not":
+                if node.kind in op.SIGNED:
+                    return a < b if node.kind is op.SLT else a <= b
+                return z3.ULT(a, b) if node.kind is op.ULT else z3.ULE(a, b)
+            case op.NOT:
                 return z3.Not(args[0])
-            case "and" | "mul":
+            case op.AND | op.MUL:
                 return z3.And(*args)
-            case "or":
+            case op.OR:
                 return z3.Or(*args)
-            case "xor":
+            case op.XOR:
                 return z3.Xor(*args)
-            case "ite":
+            case op.ITE:
                 return z3.If(*args)
-            case "extract":
+            case op.EXTRACT:
                 low = int(node.value)
                 return z3.Extract(low, low, args[0]) == 1
         raise KeyError(node.kind)
@@ -83,48 +84,48 @@ class Z3Terms:
     def _vector(self, node: Term, bits: list[Any]) -> Any:
         z3, width = self._z3, node.width
         match node.kind:
-            case "sum":
+            case op.SUM:
                 constant, coefficients = node.value
                 total = self._number(constant, width)
                 for value, coefficient in zip(bits, coefficients, strict=True):
                     total = total + value * self._number(coefficient, width)
                 return total
-            case "mul":
+            case op.MUL:
                 product = bits[0]
                 for value in bits[1:]:
                     product = product * value
                 return product
-            case "udiv":
+            case op.UDIV:
                 return z3.UDiv(*bits)
-            case "urem":
+            case op.UREM:
                 return z3.URem(*bits)
-            case "sdiv":
+            case op.SDIV:
                 return bits[0] / bits[1]
-            case "srem":
+            case op.SREM:
                 return z3.SRem(*bits)
-            case "and":
+            case op.AND:
                 return bits[0] & bits[1]
-            case "or":
+            case op.OR:
                 return bits[0] | bits[1]
-            case "xor":
+            case op.XOR:
                 return bits[0] ^ bits[1]
-            case "shl":
+            case op.SHL:
                 return bits[0] << bits[1]
-            case "lshr":
+            case op.LSHR:
                 return z3.LShR(*bits)
-            case "ashr":
+            case op.ASHR:
                 return bits[0] >> bits[1]
-            case "extract":
+            case op.EXTRACT:
                 return z3.Extract(int(node.value) + width - 1, int(node.value), bits[0])
-            case "concat":
+            case op.CONCAT:
                 return z3.Concat(*bits)
-            case "zext":
+            case op.ZEXT:
                 return z3.ZeroExt(width - bits[0].size(), bits[0])
-            case "sext":
+            case op.SEXT:
                 return z3.SignExt(width - bits[0].size(), bits[0])
         raise KeyError(node.kind)
 
 
 def variable_name(node: Term) -> str:
     """The variable that stands for an uninterpreted term."""
-    return f"{node.value if node.kind == 'atom' else node.kind}!{node.id}"
+    return f"{node.value if node.kind is op.ATOM else node.kind}!{node.id}"

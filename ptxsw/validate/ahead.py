@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import passes
 from ptxsw.facts.equality import Equality
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.validate.chain import byte_distance
 from ptxsw.validate.path import Path
@@ -77,7 +78,7 @@ class Ahead:
         if not path.touches:
             return False
         last = path.touches[-1]
-        if last.guard.kind != "const" or last.target.space != touch.target.space:
+        if last.guard.kind is not op.CONST or last.target.space != touch.target.space:
             return False
         distance = byte_distance(touch.target.place, last.target.place)
         if closely and distance is None and last.target.size == touch.target.size:

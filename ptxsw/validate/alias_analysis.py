@@ -11,7 +11,8 @@ from typing import Protocol
 
 from ptxsw.emulator.memory import Aliasing
 from ptxsw.ptx.bits import wrapped
-from ptxsw.terms.node import OPAQUE, Term, ones, split, walk
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Base, Bytes, based, bytes_behind, in_space
@@ -122,7 +123,7 @@ class AliasAnalysis:
         told = tuple(given)
         return any(
             claim in told or self._ordered(claim, told) or self._soon(claim, key[0], told)
-            if claim.kind != "const"
+            if claim.kind is not op.CONST
             else bool(claim.value)
             for claim in claims
         )
@@ -137,7 +138,7 @@ class AliasAnalysis:
         be any number, what a text has tested may still tell: in one of two forms, of which the
         solver follows the one that resembles the test."""
         claim = self._aliasing.apart(distance, stored, loaded)
-        if claim.kind != "const" or claim.value:
+        if claim.kind is not op.CONST or claim.value:
             return (claim,)
         # The ranges overlap where -loaded < distance < stored, which are stored + loaded - 1
         # numbers on the circle: distance + loaded - 1 <u stored + loaded - 1. Or the same counted
@@ -170,7 +171,7 @@ class AliasAnalysis:
         _, items = split(distance)
         for value, factor in items:
             # An odd factor modulo 2^width is one to one: the product takes every value, too.
-            whole = value.kind in OPAQUE and ones(value) == (1 << value.width) - 1
+            whole = value.kind in op.OPAQUE and ones(value) == (1 << value.width) - 1
             if factor & 1 and whole:
                 others = (other for other, _ in items if other is not value)
                 if not any(value in self._opaque_in(term) for term in (*others, *given)):
@@ -181,6 +182,6 @@ class AliasAnalysis:
         """All unknowns in a value, those inside other unknowns included."""
         unknowns = self._unknowns.get(term)
         if unknowns is None:
-            unknowns = frozenset(node for node in walk(term) if node.kind in OPAQUE)
+            unknowns = frozenset(node for node in walk(term) if node.kind in op.OPAQUE)
             self._unknowns[term] = unknowns
         return unknowns

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -23,7 +24,6 @@ StoreDifference = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
 NOTHING: StoreDifference = ((), ())
 _MAX_FACTS = 32
-_QUOTIENTS = frozenset({"sdiv", "srem", "udiv", "urem"})
 _MAX_VECTOR = 32  # bytes
 
 
@@ -178,7 +178,7 @@ class PathComparison:
         """An access of the second text touches only bytes that the first one does, too, before
         anything between may end or wait for ever; and it is aligned."""
         given, guard = self._given, touch.guard
-        if guard.kind != "const":
+        if guard.kind is not op.CONST:
             if self._simplifier.facts(given).truth(guard) is False:
                 return
             given = (*given, guard)
@@ -209,7 +209,7 @@ class PathComparison:
 
     def _twin(self, old: Touch, new: Touch) -> bool:
         """The same access in the first text?"""
-        return old.target == new.target and (old.guard is new.guard or old.guard.kind == "const")
+        return old.target == new.target and (old.guard is new.guard or old.guard.kind is op.CONST)
 
     def _check_nc(self, touch: Touch, given: Sequence[Term]) -> None:
         """A load by `.nc` reads what nobody writes, or what the first text reads by `.nc`, too."""
@@ -283,18 +283,18 @@ class PathComparison:
     def _without_quotients(self, claim: Term) -> Term:
         """A stronger claim: for all values that quotients may have. The solver gives up products
         of these, and `q·n` is a multiple of 4 whatever `q` is, where `n` is one."""
-        if _QUOTIENTS.isdisjoint(node.kind for node in walk(claim)):
+        if op.QUOTIENTS.isdisjoint(node.kind for node in walk(claim)):
             return claim
 
         def leaf(node: Term) -> Term | None:
-            if node.kind not in _QUOTIENTS and node.kind != "ite":
+            if node.kind not in op.QUOTIENTS and node.kind is not op.ITE:
                 return None
             return self._terms.atom(f"any value of {node.id}", node.width, node.variance)
 
         return substitute(self._terms, claim, leaf)
 
     def _is_sure(self, other: Touch, given: Sequence[Term]) -> bool:
-        return other.guard in given or other.guard.kind == "const"
+        return other.guard in given or other.guard.kind is op.CONST
 
     def _multiple(self, place: Term, size: int) -> Term:
         condition = self._multiples.get((place, size))

@@ -16,6 +16,7 @@ from ptxsw.facts.conditions import assumed
 from ptxsw.flow.dataflow import uses
 from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Store
@@ -142,6 +143,6 @@ class Cut(Struct):
         return Path(self.old.get, conditions, position, stores=[list(self.stores)], end=end)
 
     def assume(self, condition: Term) -> None:
-        if condition.kind != "const":
+        if condition.kind is not op.CONST:
             terms = self.old.runner.evaluator.terms
             self.conditions = assumed(self.conditions, condition, terms)

@@ -34,7 +34,8 @@ from ptxsw.ptx.ir import (
     type_width,
 )
 from ptxsw.semantics import Meaning, meaning
-from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, Variance, bottom_up
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
@@ -387,4 +388,4 @@ def _stays_small(instruction: Instruction) -> bool:
 
 
 def _taken_apart(node: Term) -> tuple[Term, ...]:
-    return () if node.kind in OPAQUE else node.args
+    return () if node.kind in op.OPAQUE else node.args

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 
 from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -127,7 +128,7 @@ class ExtraRegisters:
         @cache  # expressing conditions in terms of the next place is slow
         def given() -> frozenset[Term]:
             said = map(there.value, joint)
-            return frozenset(c for c in said if c is not None and c.kind != "const")
+            return frozenset(c for c in said if c is not None and c.kind is not op.CONST)
 
         changing = self._changing(pair, source) if not self._bold else frozenset()
         for reg in extra:
@@ -164,7 +165,7 @@ class ExtraRegisters:
     def _is_fleeting(self, value: Term, reg: Reg, pair: Pair) -> bool:
         """Is a value unlikely to be what the loop computes in each iteration? A number is unlikely;
         and a register with a claim need not be known in another way."""
-        if value.kind == "const":
+        if value.kind is op.CONST:
             return True
         claims = self._claims.at(pair[0])
         return any(c.register == reg and c.claim.relation == "is" for c in claims)
@@ -188,7 +189,7 @@ def _partly(terms: Terms, there: Handover, value: Term, name: str) -> Term | Non
     """A value in the terms of the next place. Sides of a choice that cannot be expressed there
     become an unknown. Only one side counts at a time, so one unknown serves for all of them."""
     said = there.value(value)
-    if said is not None or value.kind != "ite":
+    if said is not None or value.kind is not op.ITE:
         return said
     condition = there.value(value.args[0])
     arms = [_partly(terms, there, arm, name) for arm in value.args[1:]]

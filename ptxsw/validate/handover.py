@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from ptxsw.facts.loads import CONSTANT
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, arguments, bottom_up, split
 from ptxsw.terms.origin import OF_LOOPS
 from ptxsw.terms.substitution import rebuild
@@ -80,14 +81,14 @@ class Handover:
         return said[value]
 
     def _node(self, node: Term) -> Term | None:
-        if node.kind == "const":
+        if node.kind is op.CONST:
             return node
-        if node.kind == "atom":
+        if node.kind is op.ATOM:
             return node if self._lasts(node) else self._word(node)
         args = [self._said[arg] for arg in node.args]
         if None not in args:
             parts = tuple(arg for arg in args if arg is not None)
-            load = node.kind == "apply" and node.value[0][0] == "load"
+            load = node.kind is op.APPLY and node.value[0][0] == "load"
             value = self._load(node, parts) if load else rebuild(self._terms, node, parts)
             if value is not None:
                 return value

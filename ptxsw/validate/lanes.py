@@ -20,6 +20,7 @@ from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.substitution import rebuild, substitute
@@ -37,10 +38,10 @@ from ptxsw.validate.warp import WarpView
 _MAX_STATES = 8
 _WORD = 32
 _QUOTIENTS = {
-    "udiv": ("div", ("u32",)),
-    "urem": ("rem", ("u32",)),
-    "sdiv": ("div", ("s32",)),
-    "srem": ("rem", ("s32",)),
+    op.UDIV: ("div", ("u32",)),
+    op.UREM: ("rem", ("u32",)),
+    op.SDIV: ("div", ("s32",)),
+    op.SREM: ("rem", ("s32",)),
 }
 """The instructions of 32 bits that give these terms."""
 
@@ -190,7 +191,7 @@ class KernelLanes:
         def leaf(node: Term) -> Term | None:
             # The symbolic run names a load of unwritten memory by its space alone; a comparison
             # names the epoch and the stores before, too.
-            name: tuple[str, ...] = node.value[0] if node.kind == "apply" else ()
+            name: tuple[str, ...] = node.value[0] if node.kind is op.APPLY else ()
             if len(name) != 2 or name[0] != "load" or name[1] not in ("global", "const"):
                 return None
             place = substitute(self.terms, node.args[0], leaf, self._memo)
@@ -211,7 +212,9 @@ class KernelLanes:
         if term.size > MAX_KNOWN:
             return None
         divisions = [
-            node for node in walk(term) if node.kind in _QUOTIENTS and node.args[1].kind != "const"
+            node
+            for node in walk(term)
+            if node.kind in _QUOTIENTS and node.args[1].kind is not op.CONST
         ]
         if any(node.width != _WORD for node in divisions):
             return None
@@ -220,7 +223,7 @@ class KernelLanes:
         return self._reread(term)
 
     def _left_open(self, node: Term) -> Term | None:
-        if node.kind not in _QUOTIENTS or node.args[1].kind == "const":
+        if node.kind not in _QUOTIENTS or node.args[1].kind is op.CONST:
             return None
         dividend, divisor = (
             substitute(self.terms, part, self._left_open, self._open) for part in node.args

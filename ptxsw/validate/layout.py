@@ -25,8 +25,9 @@ from ptxsw.ptx.ir import (
     leaves,
 )
 from ptxsw.ptx.isa import Effect
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import value_of
-from ptxsw.terms.node import OPAQUE, Term, ones, walk_until
+from ptxsw.terms.node import Term, ones, walk_until
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
 from ptxsw.validate.evaluate import Evaluator
@@ -122,7 +123,7 @@ class SharedLayout:
     def _value(self, trial: int, term: Term) -> int:
         values = self._values[trial]
         for node in walk_until(values, term):
-            if node.kind in OPAQUE:
+            if node.kind in op.OPAQUE:
                 values[node] = _chosen(trial, node)
             else:
                 values[node] = value_of(node, [values[part] for part in node.args])

@@ -9,27 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 from ptxsw.facts.loads import is_load
-from ptxsw.terms.node import OPAQUE, Term, Variance, bottom_up
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, Variance, bottom_up
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
 
 
 def holds_first(value: Term) -> bool:
     """Is some of a loaded value what memory held before any store of an epoch?"""
-    if value.kind in OPAQUE:  # nearly always
+    if value.kind in op.OPAQUE:  # nearly always
         return _may_be_first(value)
     seen: set[Term] = set()
-    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, value):
+    for node in bottom_up(seen, lambda n: () if n.kind in op.OPAQUE else n.args, value):
         seen.add(node)
-        if node.kind in OPAQUE and _may_be_first(node):
+        if node.kind in op.OPAQUE and _may_be_first(node):
             return True
     return False
 
 
 def _may_be_first(node: Term) -> bool:
     """May what is not taken apart be what memory held before any store?"""
-    name: Any = node.value[0] if node.kind == "apply" else ()
-    return node.kind != "float" and not (len(name) == 4 and name[0] == "load" and name[3])
+    name: Any = node.value[0] if node.kind is op.APPLY else ()
+    return node.kind is not op.FLOAT and not (len(name) == 4 and name[0] == "load" and name[3])
 
 
 def stores_before(value: Term) -> frozenset[Bytes]:
@@ -37,9 +38,9 @@ def stores_before(value: Term) -> frozenset[Bytes]:
     told by what they have left there."""
     behind: frozenset[Bytes] | None = None
     seen: set[Term] = set()
-    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, value):
+    for node in bottom_up(seen, lambda n: () if n.kind in op.OPAQUE else n.args, value):
         seen.add(node)
-        if node.kind in OPAQUE:
+        if node.kind in op.OPAQUE:
             kinds = node.value[0][3] if is_load(node) else ()
             stores = zip(kinds, node.args[1::3], strict=True) if kinds else ()
             targets = frozenset(Bytes(space, place, size) for (space, size), place in stores)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ptxsw.facts.conditions import assumed
 from ptxsw.facts.prover import Prover
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -21,7 +22,7 @@ from ptxsw.validate.chain import Bytes
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.path import Path
 
-_HALVES = {"udiv": "udiv", "sdiv": "udiv", "urem": "urem", "srem": "urem"}
+_HALVES = {op.UDIV: op.UDIV, op.SDIV: op.UDIV, op.UREM: op.UREM, op.SREM: op.UREM}
 
 
 def readings(
@@ -52,7 +53,7 @@ class _Narrow:
         return substitute(self.terms, term, self._leaf, self._memo)
 
     def _leaf(self, node: Term) -> Term | None:
-        by_zero = node.kind == "apply" and node.value[0][0] == BY_ZERO
+        by_zero = node.kind is op.APPLY and node.value[0][0] == BY_ZERO
         if node.width != 64 or not (by_zero or node.kind in _HALVES):
             return None
         fit = all(_fits(self.terms, self._prover, a, self._given) for a in node.args)
@@ -84,11 +85,11 @@ class _Ones(_Narrow):
 
 class _Usual(_Ones):
     def _division(self, node: Term, fit: bool) -> Term | None:
-        if fit or node.kind in ("udiv", "sdiv"):
+        if fit or node.kind in (op.UDIV, op.SDIV):
             return super()._division(node, fit)
         # Only remainders: `a - (a / b) * b` is what a text writes that has the quotient already.
         a, b = map(self.term, node.args)
-        quotient = self.terms.udiv(a, b) if node.kind == "urem" else self.terms.sdiv(a, b)
+        quotient = self.terms.udiv(a, b) if node.kind is op.UREM else self.terms.sdiv(a, b)
         return self.terms.sub(a, self.terms.mul(quotient, b))
 
     def _by_zero(self, node: Term, fit: bool) -> Term | None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.facts.loads import CONSTANT
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, split
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.substitution import substitute
@@ -112,7 +113,7 @@ class OtherLane:
         return moved.term
 
     def _leaf(self, node: Term) -> Term | None:
-        inner = node.args[0] if node.kind == "zext" else node
+        inner = node.args[0] if node.kind is op.ZEXT else node
         if inner in (self._lane, self._low):
             self.in_row = self.in_row or inner is self._low
             return self._place.number(self._terms, node)
@@ -122,9 +123,9 @@ class OtherLane:
         if inner is self._column:
             self.in_row = True
             return self._moved_column(node.width)
-        if node.kind == "atom":
+        if node.kind is op.ATOM:
             return self._atom(node)
-        if node.kind != "apply" or self._same_function(node):
+        if node.kind is not op.APPLY or self._same_function(node):
             return None
         return self._read(node) or self._unknown(node)
 
@@ -196,7 +197,7 @@ def _pointer(place: Term) -> Term | None:
 
 def _is_of_warp(node: Term, column: Term) -> bool:
     """Is it some bits of `%tid.x` that are the same in all lanes that lie in one row?"""
-    return node.kind == "extract" and node.args[0] is column and node.value >= _LANE_BITS
+    return node.kind is op.EXTRACT and node.args[0] is column and node.value >= _LANE_BITS
 
 
 def lane_number(terms: Terms) -> Term:

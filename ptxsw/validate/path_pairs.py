@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from ptxsw.analysis.instruction_kinds import meets
 from ptxsw.facts.conditions import together
 from ptxsw.facts.prover import Ask
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
+from ptxsw.terms.op import Op
 from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.narrowing import readings
@@ -16,7 +18,7 @@ from ptxsw.validate.path import Event, Path
 from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.second_paths import SecondPaths
 
-_OPAQUE = frozenset({"float", "apply", "mul"})
+_OPAQUE = frozenset({op.FLOAT, op.APPLY, op.MUL})
 
 
 class PathPairs:
@@ -160,7 +162,7 @@ class PathPairs:
             for other in old.conditions:
                 if other.kind != never.kind or other in cut.conditions:
                     continue
-                if opaque == {"mul"} and "mul" not in _opaque(other):
+                if opaque == {op.MUL} and op.MUL not in _opaque(other):
                     continue  # products are in many conditions, and to compare all takes long
                 given = tuple(c for c in both if c not in (condition, other))
                 if self._equality.same(other, never, given):
@@ -178,6 +180,6 @@ class PathPairs:
             self._worklist.come_to(pair)
 
 
-def _opaque(condition: Term) -> set[str]:
+def _opaque(condition: Term) -> set[Op]:
     """What it is about of which the solver can tell nothing."""
     return {node.kind for node in walk(condition) if node.kind in _OPAQUE}

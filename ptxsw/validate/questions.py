@@ -8,6 +8,7 @@ from functools import partial
 from ptxsw.analysis.instruction_kinds import may_write
 from ptxsw.changes.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
 from ptxsw.facts.equality import Equality
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.ahead import Ahead
@@ -70,7 +71,7 @@ class Questions:
         """What is known of alignment, and of the low bits of registers that an address is made
         of."""
         yield from self._declared.aligned
-        nodes = {node for node in walk(place) if node.kind == "atom"}
+        nodes = {node for node in walk(place) if node.kind is op.ATOM}
         asked = {r: v for r, v in cut.old.values.items() if v in nodes}
         if not self._old.begins(cut.old_position) or not asked:
             return
@@ -125,7 +126,7 @@ class Questions:
         if base is not None:
             return frozenset({base})
         for other in old.touches:
-            sure = other.guard is touch.guard or other.guard.kind == "const"
+            sure = other.guard is touch.guard or other.guard.kind is op.CONST
             if other.loads and sure and other.target == touch.target:
                 return self._lanes.bases_of(other.index)
         return frozenset()

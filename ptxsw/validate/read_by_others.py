@@ -15,6 +15,7 @@ from ptxsw.facts.conditions import assumed
 from ptxsw.facts.equality import Equality
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, unknowns, walk
 from ptxsw.terms.specials import SPECIALS
@@ -63,7 +64,7 @@ class ReadByOthers:
     ) -> Iterator[tuple[Bytes, tuple[Term, ...]]]:
         """The bytes, where each choice in their address is made."""
         place = self._simplifier.simplified(target.place, given)
-        choice = next((n for n in walk(place) if n.kind == "ite"), None)
+        choice = next((n for n in walk(place) if n.kind is op.ITE), None)
         if choice is None or depth == _MAX_CHOICES:
             yield Bytes(target.space, place, target.size), given
             return
@@ -149,7 +150,7 @@ def _surely_comes(events: Sequence[Event]) -> bool:
     return all(
         passes(event.instruction)
         or (
-            event.guard.kind == "const"
+            event.guard.kind is op.CONST
             and event.instruction.opcode in _MASKED
             and "sync" in event.instruction.modifiers
             and not may_part(event.instruction)

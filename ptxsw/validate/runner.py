@@ -22,6 +22,7 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
@@ -190,7 +191,7 @@ class Runner:
     def _check_uniform(self, path: Path, instruction: Instruction, taken: Term) -> None:
         """A guarded `bra.uni` says that all lanes decide alike, which the first text must say of
         the same condition."""
-        if "uni" in instruction.modifiers and taken.kind != "const":
+        if "uni" in instruction.modifiers and taken.kind is not op.CONST:
             epoch = len(path.stores) - 1
             event = Event(path.position, instruction, ("uni",), (taken,), self._true, epoch)
             path.events.append(event)

@@ -30,6 +30,7 @@ from ptxsw.emulator.trace import AccessView, Trace
 from ptxsw.facts.lane_equality import prove_disjoint
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
@@ -175,7 +176,7 @@ class SharedViews:
         while work and len(work) + len(done) <= _MAX_CASES:
             case = work.pop()
             items = split(case)[1]
-            choice = next(((t, c) for t, c in items if t.kind == "ite"), None)
+            choice = next(((t, c) for t, c in items if t.kind is op.ITE), None)
             if choice is None:
                 done.append(case)
                 continue

@@ -9,7 +9,8 @@ from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import ForwardAnalysis, in_order, live_at, liveness
 from ptxsw.flow.pointer_spaces import Points, State, pointer_spaces
 from ptxsw.ptx.ir import Function, Module, Reg
-from ptxsw.terms.node import OPAQUE, Term, Variance, walk
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
@@ -82,10 +83,10 @@ class Text:
 
     def lasts(self, node: Term) -> bool:
         """Does a node mean the same at all times, if its arguments do?"""
-        if node.kind not in OPAQUE:
+        if node.kind not in op.OPAQUE:
             return True
-        if node.kind != "atom" or node.value in SPECIALS or node.origin in _FIXED:
-            return node.kind == "atom"
+        if node.kind is not op.ATOM or node.value in SPECIALS or node.origin in _FIXED:
+            return node.kind is op.ATOM
         name = str(node.value).partition("+")[0]
         return node.variance is Variance.UNIFORM and name in self._parameters
 

@@ -28,6 +28,7 @@ from ptxsw.analysis.trip_count import counted_iterations
 from ptxsw.facts.simplifier import Simplifier
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.edit_map import Pair
@@ -90,7 +91,7 @@ class WaitingLanes:
         return less
 
     def _truth(self, value: Term, given: tuple[Term, ...]) -> bool | None:
-        if value.kind == "const":
+        if value.kind is op.CONST:
             return bool(value.value)
         return self._simplifier.facts(given).truth(value)
 

@@ -24,6 +24,7 @@ from ptxsw.changes.assumptions import LOCKSTEP
 from ptxsw.facts.conditions import assumed, decided
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, unknowns, walk
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.epoch_accesses import Read
@@ -78,7 +79,7 @@ def _named(terms: Terms, number: Term) -> list[Place] | None:
     lane = lane_number(terms)
     for mirrored in (False, True):
         total = (terms.add if mirrored else terms.sub)(number, lane)
-        if number.width == lane.width and total.kind == "const":
+        if number.width == lane.width and total.kind is op.CONST:
             # Modulo 32 the number names a lane ahead or one behind; at most one of them exists for
             # a lane, and `Place.exists` tells which.
             near = total.value % LANES
@@ -255,7 +256,7 @@ class WarpView:
             for condition in self.given
             if condition.variance is Variance.LANE and condition.size <= _MAX_SIZE
         ]
-        choices = (node for node in walk(value) if node.kind == "ite") if conditions else ()
+        choices = (node for node in walk(value) if node.kind is op.ITE) if conditions else ()
         choosing = {choice.args[0] for choice in choices}
         asked = {
             unknown

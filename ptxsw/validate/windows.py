@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.flow.pointer_spaces import Points
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.chain import Bytes
@@ -26,7 +27,7 @@ class _Numbers(set[Term]):
     division by zero gives."""
 
     def __contains__(self, term: object) -> bool:
-        by_zero = isinstance(term, Term) and term.kind == "apply" and term.value[0][0] == BY_ZERO
+        by_zero = isinstance(term, Term) and term.kind is op.APPLY and term.value[0][0] == BY_ZERO
         return by_zero or super().__contains__(term)
 
 

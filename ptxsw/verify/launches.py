@@ -18,6 +18,7 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.ptx.ir import Variable, type_width
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.text_files import parsed
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split, walk
 from ptxsw.verify.arguments import Argument, Data, parse_argument
 
@@ -211,7 +212,7 @@ def parameters(trace: Trace) -> tuple[Parameter, ...]:
         for access in trace.accesses
         for variant in access.variants
         for node in walk(variant.address, variant.guard, *variant.conditions)
-        if node.kind == "atom"
+        if node.kind is op.ATOM
     }
     return tuple(_parameter(p, trace, pointees, named) for p in trace.function.params)
 
@@ -233,7 +234,7 @@ def _pointees(trace: Trace) -> Mapping[str, str]:
 
 def _bases(address: Term) -> Iterator[str]:
     for term, coefficient in split(address)[1]:
-        if term.kind == "atom" and coefficient == 1:
+        if term.kind is op.ATOM and coefficient == 1:
             yield str(term.value)
 
 

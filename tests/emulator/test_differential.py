@@ -18,6 +18,7 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module, Reg
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.solver import Solver
@@ -90,11 +91,11 @@ class Reading:
         known: dict[Term, int] = {}
         choices: list[Term] = []
         for node in walk(*terms):
-            if node.kind == "atom":
+            if node.kind is op.ATOM:
                 value = self.atom(node)
                 if value is not None:
                     known[node] = value & ((1 << node.width) - 1)
-            elif node.kind == "apply":
+            elif node.kind is op.APPLY:
                 choices.append(node)
         yield from self._choose(known, choices)
 
@@ -208,7 +209,7 @@ def compare(
     place = (event.index, event.iterations)
     for variant in matching:
         for node in walk(variant.address):
-            if node.kind == "atom" and node.variance == Variance.UNIFORM:
+            if node.kind is op.ATOM and node.variance == Variance.UNIFORM:
                 value = reading.atom(node)
                 if value is not None:
                     uniform.agree((str(node.value), *place), value, lane)

@@ -10,6 +10,7 @@ import pytest
 from ptxsw.emulator.memory import FIRST, Aliasing, Epoch, Store, ended, joined, stored
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance, ones
 from ptxsw.terms.show import show
@@ -272,7 +273,7 @@ def test_claims_of_disjoint_bytes(seed: int) -> None:
         distance = terms.add(distance, terms.scale(atom, source.choice([0, 1, 2, 4, 12, 128, -8])))
     stored_bytes, loaded = source.choice([1, 2, 4, 8]), source.choice([1, 2, 4, 8])
     claim = Aliasing(terms).apart(distance, stored_bytes, loaded)
-    told = claim.kind != "const"
+    told = claim.kind is not op.CONST
     for x, y in itertools.product(range(ones(atoms[0]) + 1), range(0, ones(atoms[1]) + 1, 3)):
         values = {atoms[0]: x, atoms[1]: y}
         start = evaluate(distance, values)

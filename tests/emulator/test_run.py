@@ -12,6 +12,7 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Reg
+from ptxsw.terms import op
 from ptxsw.terms.affine import Affine, without_constant
 from ptxsw.terms.node import Variance, split
 from ptxsw.terms.show import show
@@ -48,7 +49,7 @@ def lines(trace: Trace) -> list[str]:
             f"sectors {sectors(access, stride)}{uniform}"
         )
         for variant in access.variants:
-            guard = "" if variant.guard.kind == "const" else f" @ {show(variant.guard)}"
+            guard = "" if variant.guard.kind is op.CONST else f" @ {show(variant.guard)}"
             found.append(f"    {show(variant.address, extensions=True)}{guard}")
             found += sorted(f"      if {show(c)}" for c in variant.conditions)
     for index, variance in sorted(trace.branches.items()):

@@ -8,6 +8,7 @@ import pytest
 
 from ptxsw.facts.condition_facts import ConditionFacts, Range
 from ptxsw.facts.extensions import vanishes
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
@@ -60,7 +61,7 @@ class Random4:
     def holds(self, term: Term, x: int, y: int) -> bool:
         atoms = {self.x: self.terms.const(x, WIDTH), self.y: self.terms.const(y, WIDTH)}
         value = substitute(self.terms, term, atoms.get)
-        assert value.kind == "const"
+        assert value.kind is op.CONST
         return bool(value.value)
 
 

@@ -16,6 +16,7 @@ from ptxsw.facts.lane_views import (
     needs_rows,
 )
 from ptxsw.parser import parse
+from ptxsw.terms import op
 from ptxsw.terms.node import Variance, walk
 from ptxsw.terms.origin import Origin
 
@@ -36,11 +37,11 @@ def test_as_a_walk_finds(name: str) -> None:
         nodes = list(walk(address))
         flags = mentioned.of(address)
         assert bool(flags & OWN_VALUE) == any(
-            t.kind == "apply" and t.variance == Variance.LANE for t in nodes
+            t.kind is op.APPLY and t.variance == Variance.LANE for t in nodes
         )
         assert bool(flags & OTHER_LANE) == any(t.origin is Origin.OTHER_LANE for t in nodes)
         assert needs_rows(mentioned, address) == any(
-            (t.kind == "atom" and t.value in INDICES) or t.variance == Variance.ROW for t in nodes
+            (t.kind is op.ATOM and t.value in INDICES) or t.variance == Variance.ROW for t in nodes
         )
 
 

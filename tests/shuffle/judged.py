@@ -13,6 +13,7 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.shuffle.legality import Legality
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.solver import Solver
@@ -115,7 +116,7 @@ class _Lane:
 
     def _values(self, term: Term) -> Iterator[tuple[Term, int]]:
         for node in walk(term):
-            if node.kind != "atom":
+            if node.kind is not op.ATOM:
                 continue
             if node.variance is Variance.LANE:
                 yield node, self._known[str(node.value)]

@@ -26,6 +26,7 @@ from ptxsw.semantics import meaning, opcodes
 from ptxsw.simt import launch
 from ptxsw.simt.lanes import Bits, Lanes, dtype_of
 from ptxsw.simt.translate import _HANDLERS as HANDLERS
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import value_of
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.terms import Terms
@@ -304,15 +305,15 @@ def _evaluated(term: Term, known: dict[Term, int]) -> int | None:
         if node in values:
             continue
         args = [values[a] for a in node.args]
-        if node.kind == "float":
+        if node.kind is op.FLOAT:
             bits = [Bits(np.array([values[a]], dtype_of(a.width)), a.width) for a in node.args]
             values[node] = int(Lanes().floating(str(node.value), node.width, bits).array[0])
-        elif node.kind == "apply" and node.value[0][0] == "load":
+        elif node.kind is op.APPLY and node.value[0][0] == "load":
             at = args[0] - DATA
             values[node] = int.from_bytes(DATA_WORDS.tobytes()[at : at + node.width // 8], "little")
-        elif node.kind == "atom" and str(node.value).startswith("window("):
+        elif node.kind is op.ATOM and str(node.value).startswith("window("):
             values[node] = 0  # where the interpreter has all windows
-        elif node.kind in ("atom", "apply"):
+        elif node.kind in (op.ATOM, op.APPLY):
             return None
         else:
             values[node] = value_of(node, args)

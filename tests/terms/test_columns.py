@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxsw.terms import op
 from ptxsw.terms.columns import column
 from ptxsw.terms.evaluate import value_of
-from ptxsw.terms.node import OPAQUE, Term, Variance
+from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
 from tests.terms.shapes import BINARY, constants
 
@@ -48,7 +49,7 @@ def test_each_thread_has_its_value(seed: int, width: int) -> None:
         return source.choice(values) & ((1 << arg.width) - 1)
 
     for name, term in made(source, width).items():
-        if term.kind in OPAQUE:  # such as a product by 1
+        if term.kind in op.OPAQUE:  # such as a product by 1
             continue
         args = [tuple(one(arg) for _ in range(source.choice([1, THREADS]))) for arg in term.args]
         got = column(term, args, THREADS)

@@ -8,8 +8,9 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import OPAQUE, Term, Variance, ones, walk
+from ptxsw.terms.node import Term, Variance, ones, walk
 from ptxsw.terms.samples import Samples
 from ptxsw.terms.solver import Refuted, Solver
 from ptxsw.terms.terms import Terms
@@ -32,7 +33,7 @@ def test_what_a_sample_refutes_is_false(seed: int) -> None:
     number = samples.refutes(claim, facts)
     if number is None:
         return
-    unknowns = {n for n in walk(claim, *facts) if n.kind in OPAQUE}
+    unknowns = {n for n in walk(claim, *facts) if n.kind in op.OPAQUE}
     values = {node: samples.value(node, number) for node in unknowns}
     assert all(value & ~ones(node) == 0 for node, value in values.items())
     assert not evaluate(claim, values)

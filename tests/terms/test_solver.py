@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import z3
 
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.solver import Proved, Refuted, Solver, Unknown
 from ptxsw.terms.terms import Terms
@@ -126,7 +127,7 @@ def test_smt2_stands_alone() -> None:
         (terms.ule(x, n), [], z3.sat),
     ]
     for question, given, wanted in cases:
-        if question.kind == "const":
+        if question.kind is op.CONST:
             continue
         other = z3.Solver(ctx=z3.Context())
         other.from_string(solver.smt2(question, given))

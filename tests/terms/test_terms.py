@@ -11,6 +11,7 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance, ones, walk
 from ptxsw.terms.show import show
@@ -177,7 +178,7 @@ def test_extend_and_concatenate(width: int) -> None:
                 prover.equal(expression(again), plain(width + more, z), f"{method} twice {name}")
         for other, b in given_shapes.items():
             result = terms.concat(a, b)
-            if result.kind == "concat" and result.args == (a, b):
+            if result.kind is op.CONCAT and result.args == (a, b):
                 continue
             prover.equal(
                 expression(result),
@@ -233,13 +234,15 @@ def test_ones_is_an_upper_bound(width: int) -> None:
         for a in given_shapes:
             for b in given_shapes:
                 for node in walk(getattr(terms, name)(a, b)):
-                    masks = tuple(t if t.kind == "const" else (t.width, ones(t)) for t in node.args)
+                    masks = tuple(
+                        t if t.kind is op.CONST else (t.width, ones(t)) for t in node.args
+                    )
                     key = (node.kind, node.width, node.value, masks)
                     if not node.args or key in told or ones(node) == (1 << node.width) - 1:
                         continue
                     told.add(key)
                     args = [
-                        t if t.kind == "const" else terms.fresh("a", t.width) for t in node.args
+                        t if t.kind is op.CONST else terms.fresh("a", t.width) for t in node.args
                     ]
                     alike = terms._node(node.kind, node.width, tuple(args), node.value)
                     pairs = zip(args, node.args, strict=True)
@@ -256,8 +259,8 @@ def test_bounded_atoms() -> None:
     tid = terms.atom("%tid.x", 32, Variance.LANE, 0x3FF)
     assert terms.and_(tid, terms.const(0x3FF, 32)) is tid
     assert terms.ult(tid, terms.const(1024, 32)) is terms.const(1, 1)
-    assert terms.sext(tid, 64).kind == "zext"
-    assert terms.or_(terms.shl(tid, terms.const(2, 32)), terms.const(3, 32)).kind == "sum"
+    assert terms.sext(tid, 64).kind is op.ZEXT
+    assert terms.or_(terms.shl(tid, terms.const(2, 32)), terms.const(3, 32)).kind is op.SUM
 
 
 SEEDS = st.integers(0, 2**32)
@@ -311,7 +314,7 @@ def test_variance_and_bits_of_random_terms(seed: int) -> None:
     term = random_term(terms, source, source.choice([1, 8, 32]), 4, atoms)
     values = {a: source.getrandbits(64) for a in atoms}
     for node in walk(term):
-        most = max((n.variance for n in walk(node) if n.kind == "atom"), default=Variance.UNIFORM)
+        most = max((n.variance for n in walk(node) if n.kind is op.ATOM), default=Variance.UNIFORM)
         assert node.variance == most
         assert evaluate(node, values) & ~ones(node) == 0
 
@@ -370,7 +373,7 @@ def test_bits_that_are_all_zero_are_told_by_parts() -> None:
     zero = terms.const(0, 32)
     apart = terms.and_(terms.eq(x, zero), terms.eq(y, zero))
     assert terms.eq(terms.or_(x, y), zero) is apart
-    assert terms.eq(terms.or_(x, y), terms.const(1, 32)).kind == "eq"
+    assert terms.eq(terms.or_(x, y), terms.const(1, 32)).kind is op.EQ
     prover, expression = Prover(), Z3Terms().expression
     whole = expression(terms.or_(x, y), exact=True) == 0
     prover.equal(whole, expression(apart, exact=True), "a | b = 0")

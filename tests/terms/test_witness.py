@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import OPAQUE, Term, Variance, ones, walk
+from ptxsw.terms.node import Term, Variance, ones, walk
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.terms.witness import witness
@@ -31,7 +32,7 @@ def test_a_witness_makes_all_conditions_as_wanted(seed: int) -> None:
     if values is None:
         return
     assert all(value & ~ones(node) == 0 for node, value in values.items())
-    rest = {n: 0 for n in walk(*(c for c, _ in wanted)) if n.kind in OPAQUE and n not in values}
+    rest = {n: 0 for n in walk(*(c for c, _ in wanted)) if n.kind in op.OPAQUE and n not in values}
     assert all(evaluate(each, {**rest, **values}) == truth for each, truth in wanted)
 
 
