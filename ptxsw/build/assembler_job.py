@@ -188,7 +188,7 @@ class Job:
         original = self._target.run()
         if original.status == 0:  # else the call is at fault, and says so itself
             reason = _refused(done, values)
-            if done.status > 0:  # what was killed may do better next time
+            if names_a_line(done.stderr, values):  # else it may do better next time
                 self._keep(name, Answer(None, b"", reason))
             if self._settings.strict:
                 self._remove_output()
@@ -257,6 +257,15 @@ class Job:
                 save_report(self._settings.report, path, self._line.arch or "", report)
             except OSError as error:
                 self._target.log(f"no report: {error}")
+
+
+def names_a_line(message: bytes, values: dict[int, str]) -> bool:
+    """Does ptxas find fault with a line of a rewritten text? A file that it cannot open, or memory
+    that it does not get, say nothing of the text."""
+    import re
+
+    places = (re.escape(value.encode()) for value in values.values())
+    return re.search(rb"(?:%s), line \d" % b"|".join([*places, b"ptx input"]), message) is not None
 
 
 def _refused(done: Finished, values: dict[int, str]) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ptxsw import __version__
 from ptxsw.build import compiler_caches, gcc
-from ptxsw.build.wrapper import setting_problems, settings_directory
+from ptxsw.build.environment import setting_problems, settings_directory
 from ptxsw.toolchain import find, ptxas
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError

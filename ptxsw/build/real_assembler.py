@@ -39,7 +39,9 @@ class Target:
 
     @property
     def environ(self) -> dict[str, str]:
-        return find.remember(os.environ, self.path)
+        from ptxsw.toolchain.process import without_our_locale
+
+        return find.remember(without_our_locale(os.environ), self.path)
 
     def replace_us(self) -> NoReturn:
         """Becomes the real ptxas with the arguments it was given, or ends as a shell would."""

@@ -68,8 +68,8 @@ def env(
     \b
       eval "$(ptxsw env nvcc)"
     """
+    from ptxsw.build.advice import advice
     from ptxsw.build.toolkit import ToolkitError
-    from ptxsw.build.wrapper import advice
 
     try:
         typer.echo(advice(tool.value, os.environ), nl=False)

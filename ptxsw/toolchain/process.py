@@ -16,6 +16,7 @@ else:
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _PR_SET_PDEATHSIG = 1
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")  # what Python makes of the C locale
 NOT_RUN = 126  # what a shell says of a command that it can't run
 
 
@@ -137,6 +138,20 @@ def _prctl() -> Callable[[int, int], object]:
 
         prctl: Callable[[int, int], object] = ctypes.CDLL(None).prctl
         return prctl
+
+
+def without_our_locale(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment as this process was given it: in the C locale Python adds an `LC_CTYPE`
+    (PEP 538), which programs that we start would obey."""
+    if environ.get("LC_CTYPE") in _COERCED:
+        try:
+            with open("/proc/self/environ", "rb") as file:
+                given = b"LC_CTYPE=" in {line[:9] for line in file.read().split(b"\0")}
+        except OSError:
+            given = True
+        if not given:
+            return {name: value for name, value in environ.items() if name != "LC_CTYPE"}
+    return dict(environ)
 
 
 def end_by(number: int) -> None:

@@ -27,7 +27,8 @@ VARIABLES = (
 )  # fmt: skip
 """All that a user can set."""
 
-_OFF = ("", "0", "no", "off", "false")
+OFF = ("", "0", "no", "off", "false")
+"""Values with which a variable is as good as not set."""
 
 
 class SettingsError(ValueError):
@@ -45,8 +46,8 @@ class Settings:
         """Raises SettingsError, which names every variable whose value makes no sense."""
         get = environ.get
         wrong: list[str] = []
-        self.disabled: Final = get("PTXSW_DISABLE", "").lower() not in _OFF
-        self.strict: Final = get("PTXSW_STRICT", "").lower() not in _OFF
+        self.disabled: Final = get("PTXSW_DISABLE", "").lower() not in OFF
+        self.strict: Final = get("PTXSW_STRICT", "").lower() not in OFF
         self.mode: Final = _choice(environ, "PTXSW_MODE", ("auto", "force"), wrong)
         self.scheme: Final = _choice(environ, "PTXSW_SCHEME", KNOWN_SCHEMES, wrong)
         self.rewrites: Final = get("PTXSW_REWRITES") or None  # names, checked where they are used
@@ -82,7 +83,7 @@ def cache_directory(environ: Mapping[str, str]) -> str | None:
     """Where answers are kept; None where `PTXSW_CACHE` is off or there is no home."""
     chosen = environ.get("PTXSW_CACHE", "")
     if chosen:
-        return None if chosen.lower() in _OFF else chosen
+        return None if chosen.lower() in OFF else chosen
     base = environ.get("XDG_CACHE_HOME", "")
     if not base.startswith("/"):
         home = environ.get("HOME", "")
@@ -95,7 +96,7 @@ def tuned_file(environ: Mapping[str, str]) -> str | None:
     `tuned.json` beside the cached answers; None where both are off."""
     chosen = environ.get("PTXSW_TUNED", "")
     if chosen:
-        return None if chosen.lower() in _OFF else chosen
+        return None if chosen.lower() in OFF else chosen
     directory = cache_directory(environ)
     return f"{directory}/tuned.json" if directory else None
 

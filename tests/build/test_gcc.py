@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.build import gcc
-from ptxsw.build import wrapper as standin
+from ptxsw.build.advice import advice
 from ptxsw.build.gcc import AsCommandLine
 from tests.build.conftest import DRIVER, ROOT, Done, environment, run
 
@@ -154,7 +154,7 @@ def test_gcc_builds(version: str, files: Path, real: str, ptxas: str) -> None:
     path = {"PATH": f"{Path(ptxas).parent}:{os.environ['PATH']}", "XDG_DATA_HOME": str(files)}
     environ = environment(files, real, {**path, "PTXSW_REPORT": str(files / "reports")})
     del environ["PTXSW_REAL_PTXAS"]
-    said = re.search(r'LDFLAGS="\$\{LDFLAGS-\} (.*)"', standin.advice("gcc", environ))
+    said = re.search(r'LDFLAGS="\$\{LDFLAGS-\} (.*)"', advice("gcc", environ))
     assert said is not None
     (files / "blur.c").write_text(OPENACC)
     arch = "sm_80" if version == "7.0" else "sm_53"

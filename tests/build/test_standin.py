@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.build import wrapper as standin
-from ptxsw.build.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit, write_script
+from ptxsw.build import advice, environment
+from ptxsw.build.script import write_script
+from ptxsw.build.toolkit import MARKER, ToolkitError, make_toolkit, used_toolkit
 from ptxsw.toolchain import find
 from tests.build.conftest import ROOT, StandIn, run
 
@@ -90,25 +91,28 @@ def test_finding_the_toolkit(cuda: Path, tmp_path: Path) -> None:
 def test_advice(cuda: Path, tmp_path: Path) -> None:
     environ = {"XDG_DATA_HOME": str(tmp_path), "CUDA_HOME": str(cuda), "PATH": ""}
     script = tmp_path / "ptxsw" / "bin" / "ptxas"
-    assert f"NVCC_APPEND_FLAGS=--ptxas-prefix={script}\n" in standin.advice("nvcc", environ)
-    assert f"TRITON_PTXAS_BLACKWELL_PATH={script}\n" in standin.advice("triton", environ)
+    assert f"NVCC_APPEND_FLAGS=--ptxas-prefix={script}\n" in advice.advice("nvcc", environ)
+    chosen = {**environ, "TRITON_PTXAS_PATH": str(cuda / "bin" / "ptxas")}
+    assert f"TRITON_PTXAS_PATH={tmp_path}/ptxsw/triton/" in advice.advice("triton", chosen)
     for tool in ("clang", "nvhpc", "cmake", "jax"):
-        lines = standin.advice(tool, environ).splitlines()
+        lines = advice.advice(tool, environ).splitlines()
         assert lines[0].startswith("# ") and lines[1].startswith("export ")
         assert all(line.startswith(("# ", "export ")) for line in lines)
         assert ("SCCACHE_C_CUSTOM_CACHE_BUSTER" in lines[-1]) is (tool != "jax")
         assert str(tmp_path / "ptxsw" / "toolkits") in lines[1]
         subprocess.run(["sh", "-euc", "\n".join(lines)], check=True)
     with pytest.raises(ToolkitError, match="no nvptx-none-as found"):
-        standin.advice("gcc", {**environ, "PTXSW_REAL_NVPTX_AS": "/none/as"})
+        advice.advice("gcc", {**environ, "PTXSW_REAL_NVPTX_AS": "/none/as"})
     with pytest.raises(ValueError, match="no advice for 'make'"):
-        standin.advice("make", environ)
+        advice.advice("make", environ)
 
 
 def test_flags_are_appended_once(tmp_path: Path) -> None:
     environ = {"XDG_DATA_HOME": str(tmp_path), "NVCC_APPEND_FLAGS": "-lineinfo", "PATH": ""}
-    once = standin.build_environment(environ)["NVCC_APPEND_FLAGS"]
-    twice = standin.build_environment({**environ, "NVCC_APPEND_FLAGS": once})["NVCC_APPEND_FLAGS"]
+    once = environment.build_environment(environ)["NVCC_APPEND_FLAGS"]
+    twice = environment.build_environment({**environ, "NVCC_APPEND_FLAGS": once})[
+        "NVCC_APPEND_FLAGS"
+    ]
     assert once == twice and once.startswith("-lineinfo --ptxas-prefix=")
 
 
@@ -146,7 +150,7 @@ def command(route: str, toolkit: Path, work: Path, environ: dict[str, str]) -> l
     nvcc = str(toolkit / "bin" / "nvcc")
     if route == "exec":
         return [sys.executable, "-m", "ptxsw", "exec", "--", nvcc]
-    environ["NVCC_APPEND_FLAGS"] = f"--ptxas-prefix={standin.script(environ)}"
+    environ["NVCC_APPEND_FLAGS"] = f"--ptxas-prefix={environment.script(environ)}"
     return [nvcc]
 
 

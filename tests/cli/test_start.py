@@ -93,7 +93,7 @@ def test_a_build_waits_for_nothing_that_it_does_without() -> None:
         "import os; os.execvpe = lambda *_: sys.exit(); from ptxsw.__main__ import main; main()"
     )
     modules = imported(program, "exec", "--", "true")
-    assert "ptxsw.build.wrapper" in modules
+    assert "ptxsw.build.environment" in modules
     assert not among(
         modules, "z3", "lark", "numpy", "msgspec", "typer", "hashlib", "ptxsw.cli.rows"
     )

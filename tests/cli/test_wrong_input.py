@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.build import wrapper as standin
+from ptxsw.build.advice import advice
 from ptxsw.build.toolkit import ToolkitError
 from ptxsw.cli import optimize_run, values
 from ptxsw.cli.options import Form, Mode, Scheme
@@ -48,7 +48,7 @@ def test_choices_are_what_the_library_knows() -> None:
 def test_there_is_advice_for_every_tool(tmp_path: Path) -> None:
     for tool in Tool:
         try:
-            assert standin.advice(tool, {"HOME": str(tmp_path), "PATH": ""})
+            assert advice(tool, {"HOME": str(tmp_path), "PATH": ""})
         except ToolkitError as error:  # known, but not on this machine
             assert "found" in str(error)
 

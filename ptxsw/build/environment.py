@@ -1,0 +1,169 @@
+"""The environment of a build that meets the wrapper, and what is wrong with the variables that
+steer it.
+
+Nothing changes but how ptxas is found. nvcc and clang are given the wrapper by the variables that
+hold their options, so no path of ours reaches their objects, and nothing stays in a build directory
+that is configured under `ptxsw exec`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ptxsw.build import compiler_caches
+from ptxsw.build.script import home, write_script
+from ptxsw.build.toolkit import shadow
+from ptxsw.toolchain import find
+from ptxsw.toolchain.process import without_our_locale
+from ptxsw.toolchain.settings import OFF, VARIABLES, Settings, SettingsError
+
+NVCC_FLAGS = "NVCC_APPEND_FLAGS"
+CLANG_FLAGS = "CCC_OVERRIDE_OPTIONS"
+TRITON = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
+_PATHS = ("PTXSW_REPORT", "PTXSW_LOG", "PTXSW_CACHE", "PTXSW_TUNED")
+_PROGRAMS = ("PTXSW_REAL_PTXAS", "PTXSW_REAL_NVPTX_AS")
+_PREFIX = "PTXSW_"
+_CLANG = re.compile(r"clang-(?P<version>\d+)")  # what `clang` is a link to
+_LEAST_CLANG = 13  # the first that can be told not to warn of options that it does not need
+_RELATED = {"amdclang", "dpcpp", "hipcc", "icpx", "icx"}  # obey the same variable, by other numbers
+
+
+def settings_directory(environ: Mapping[str, str]) -> Path:
+    """Where files are kept that tell compiler caches of the settings. Raises OSError."""
+    return home(environ) / "settings"
+
+
+def script(environ: Mapping[str, str]) -> Path:
+    """The wrapper as a program called ptxas, written where it is not there yet. Raises OSError."""
+    return write_script(home(environ) / "bin" / "ptxas")
+
+
+def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which any build meets the wrapper, and compiler caches know of it. Raises
+    OSError or ToolkitError."""
+    environ = {**without_our_locale(environ), **absolute_paths(environ)}
+    wrapper = script(environ)
+    changed = {
+        "PATH": f"{wrapper.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
+        **nvcc_variables(environ, wrapper),
+        **clang_variables(environ),
+        **triton_variables(environ),
+        **compiler_caches.variables(environ, settings_directory(environ)),
+    }
+    if any(find.on_path(name, environ) for name in ("nvc", "nvc++", "nvfortran")):
+        cuda = shadow(environ)  # these compilers have no option for it
+        changed |= {} if cuda is None else {"NVHPC_CUDA_HOME": str(cuda)}
+    return {**environ, **changed}
+
+
+def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that name files or directories from here on: `make -C` would have each
+    directory get its own."""
+    given = {name: environ.get(name, "") for name in (*_PATHS, *_PROGRAMS)}
+    return {
+        name: os.path.abspath(path)
+        for name, path in given.items()
+        if path.lower() not in OFF and (name in _PATHS or os.sep in path)
+    }
+
+
+def nvcc_variables(environ: Mapping[str, str], wrapper: Path) -> dict[str, str]:
+    """The variable that has nvcc start the wrapper in front of its own ptxas."""
+    flag = f"--ptxas-prefix={wrapper}"
+    if " " in flag:
+        flag = f'--ptxas-prefix="{wrapper}"'
+    before = environ.get(NVCC_FLAGS, "")
+    return {NVCC_FLAGS: before if flag in before else f"{before} {flag}".strip()}
+
+
+def clang_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable that gives every clang the wrapper, and, since clang takes the directory above
+    the first ptxas of `PATH` for a toolkit, the one that it would have taken. Empty where there is
+    no clang, or one that would warn of an option that it does not need."""
+    names = {name for directory in _directories(environ) for name in _listed(directory)}
+    versions = [int(match["version"]) for match in map(_CLANG.fullmatch, names) if match]
+    if not versions or min(versions) < _LEAST_CLANG or names & _RELATED:
+        return {}
+    toolkit = _toolkit_of_clang(environ)
+    real = None if toolkit is None else os.path.join(toolkit, "bin", "ptxas")
+    wrapper = write_script(home(environ) / "clang" / "ptxas", real, for_clang=True)
+    words = ["#", "+--start-no-unused-arguments", f"+--ptxas-path={wrapper}",
+             "+--end-no-unused-arguments"]  # fmt: skip
+    if toolkit is not None:
+        words.append(f"^--cuda-path={toolkit}")
+    if any(" " in word for word in words):  # which the variable cannot hold
+        return {}
+    before = environ.get(CLANG_FLAGS, "")
+    if f"--ptxas-path={wrapper}" in before:
+        return {}
+    return {CLANG_FLAGS: " ".join([*words, *before.removeprefix("#").split()])}
+
+
+def _toolkit_of_clang(environ: Mapping[str, str]) -> str | None:
+    """The toolkit that clang finds by the first ptxas on `PATH`, if that is one."""
+    ptxas = find.on_path("ptxas", environ)
+    if ptxas is None:
+        return None
+    above, directory = os.path.split(os.path.dirname(os.path.realpath(ptxas)))
+    is_toolkit = os.path.isdir(os.path.join(above, "nvvm", "libdevice"))
+    return above if directory == "bin" and is_toolkit else None
+
+
+def triton_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that have Triton start the wrapper in front of its own ptxas, or of that which
+    the user has chosen. Empty where no Triton is found: it goes on with its own then."""
+    own = _programs_of_triton(environ)
+    changed = {}
+    for variable, name in TRITON.items():
+        real = environ.get(variable) or os.path.join(own, name) if own else environ.get(variable)
+        if real and not os.path.exists(real) and own:
+            real = os.path.join(own, "ptxas")
+        if real and os.path.exists(real) and not find.is_stand_in(real):
+            path = home(environ) / "triton" / compiler_caches.digest(real) / "ptxas"
+            changed[variable] = str(write_script(path, real))
+    return changed
+
+
+def _programs_of_triton(environ: Mapping[str, str]) -> str | None:
+    """The directory of the programs that Triton brings: that of the first Python on `PATH`, or of
+    the one that runs us."""
+    import sys
+
+    pythons = [find.on_path(name, environ) for name in ("python", "python3")]
+    for python in (*pythons, sys.executable):
+        prefix = Path(python or "/").parents[1] if python else None
+        for packages in sorted(prefix.glob("lib/python3.*/*-packages")) if prefix else ():
+            directory = packages / "triton" / "backends" / "nvidia" / "bin"
+            if (directory / "ptxas").exists():
+                return str(directory)
+    return None
+
+
+def _directories(environ: Mapping[str, str]) -> Iterator[str]:
+    yield from dict.fromkeys(filter(None, environ.get("PATH", "").split(os.pathsep)))
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
+    """Variables of ours that nobody reads, and values that make no sense, a sentence for each."""
+    names = {name.removeprefix(_PREFIX): name for name in VARIABLES}
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name not in (*VARIABLES, find.TRIED):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name.removeprefix(_PREFIX), names, 1)
+            meant = f"; did you mean {names[near[0]]}?" if near else ""
+            yield f"{name} is not a variable of ptxsw{meant}"
+    try:
+        Settings(environ)
+    except SettingsError as error:
+        yield from error.problems
