@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ptxsw.analysis.hidden_address import cause
+from ptxsw.analysis.address_text import cause
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
 from ptxsw.changes.options import block_shape

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.kernelgen.cases import Run
-from ptxsw.analysis.bank_passes import wavefronts as shared_wavefronts
+from ptxsw.analysis.banks import wavefronts as shared_wavefronts
 from ptxsw.cost import sass
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Module

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from random import Random
 
 from msgspec import Struct
 
-from ptxsw.analysis.bank_passes import Addresses, Banks, Passes, passes, wavefronts
-from ptxsw.analysis.coalescing import LANES
+from ptxsw.analysis.banks import Banks, Passes, passes, wavefronts
+from ptxsw.analysis.coalescing import LANES, Offsets
 from ptxsw.analysis.loop_weight import times_in_loops
-from ptxsw.analysis.shared_arrays import atom, block_shapes, places, shared_arrays
-from ptxsw.analysis.warp_columns import REGISTERS, Block, Columns, WarpColumns, WarpLanes
+from ptxsw.analysis.warps import REGISTERS, Block, Columns, WarpColumns, WarpLanes
+from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.ptx.ir import Instruction, Int, Reg
+from ptxsw.ptx.ir import Instruction, Int, Reg, Symbol, Variable, leaves
 from ptxsw.terms import op
 from ptxsw.terms.columns import Column
 from ptxsw.terms.node import Term, Variance, split, walk
@@ -37,6 +38,62 @@ _STEPS = frozenset({"shl", "shr"})
 _COPIES = frozenset({"mov", "cvt"})
 
 
+# ---------------------------------------------------------------- arrays and blocks
+
+
+def shared_arrays(trace: Trace) -> tuple[Variable, ...]:
+    """The variables in shared memory that the kernel names."""
+    declared = (*trace.module.variables, *trace.function.body.variables)
+    body = trace.module.source.text[trace.function.body.span.start : trace.function.body.span.end]
+    arrays = {(v.name, v.scope): v for v in declared if v.space == "shared" and v.name in body}
+    unnamed = set(arrays)
+    for instruction in trace.cfg.instructions:
+        if not unnamed:
+            break
+        for leaf in leaves(instruction.operands):
+            if isinstance(leaf, Symbol):
+                unnamed.discard((leaf.name, leaf.scope))
+    return tuple(array for key, array in arrays.items() if key not in unnamed)
+
+
+def atom(array: Variable) -> str:
+    """The name of an array's address among terms."""
+    return f"&{array.name}@{array.scope}" if array.scope else f"&{array.name}"
+
+
+def places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
+    """Offsets for arrays: whole rows one behind the other, what is dynamic at the end; and where
+    shared memory ends, if that is known."""
+    offsets: dict[str, int] = {}
+    at = 0
+    for array in sorted(arrays, key=attrgetter("is_dynamic")):
+        offsets[atom(array)] = at
+        if not array.is_dynamic:
+            at += -(-array.size // ROW) * ROW
+    return offsets, None if any(array.is_dynamic for array in arrays) else at
+
+
+def block_shapes(trace: Trace, asked: Block | None) -> tuple[Block, ...]:
+    """The shapes of the block to count with: the one that was given, or common ones."""
+    if asked is not None:
+        return (asked,)
+    shared = (access for access in trace.accesses if access.space == "shared")
+    addresses = {variant.address for access in shared for variant in access.variants}
+    names = (term.value for term in walk(*addresses) if term.kind is op.ATOM)
+    plane = any(name in ("%tid.y", "%tid.z") for name in names)
+    for name, text in trace.function.directives:
+        if name == "maxntid":
+            sizes = [int(part) for part in text.replace(",", " ").split() if part.isdigit()]
+            x, y, z = (*sizes, 1, 1, 1)[:3]
+            # `.maxntid 256` beside uses of %tid.y is only a limit: the launch has some plane.
+            if min(x, y, z) > 0 and (y > 1 or not plane):
+                return ((x, y, z),)
+    return ((32, 8, 1), (16, 16, 1)) if plane else ((256, 1, 1),)
+
+
+# ---------------------------------------------------------------- requests
+
+
 class BankTraffic(Struct, frozen=True, dict=True):
     """One shared access of `size` bytes. `weight` is how often a warp makes it, loops taken 16
     times; `requests` are the addresses of some warps, none where they are not known. `members` are
@@ -44,7 +101,7 @@ class BankTraffic(Struct, frozen=True, dict=True):
 
     access: Access
     weight: float
-    requests: tuple[Addresses, ...]
+    requests: tuple[Offsets, ...]
     size: int
     members: tuple[int, ...]
 
@@ -83,7 +140,7 @@ def bank_traffic(
     return traffic
 
 
-def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Addresses, ...]:
+def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Offsets, ...]:
     """The addresses of an access in some warps, but for lanes that would be outside the one array
     of known size that it is made in; none where that is not known."""
     arrays = shared_arrays(trace)
@@ -143,7 +200,7 @@ class _Spread(Struct, frozen=True):
     An access whose address differs by a constant uses the same addresses, moved by it. `within`:
     addresses outside the arrays are not accessed."""
 
-    trials: Sequence[Sequence[Addresses]]
+    trials: Sequence[Sequence[Offsets]]
     within: bool
 
 
@@ -162,7 +219,7 @@ class _Scene:
         self._instructions = instructions
         self._lanes = WarpLanes(tuple(blocks), warps)
         self._columns = WarpColumns(self._lanes, self._value)
-        self._memo: dict[object, tuple[Addresses, ...]] = {}
+        self._memo: dict[object, tuple[Offsets, ...]] = {}
         self._spreads: dict[object, tuple[int, _Spread | None]] = {}
         self._taking: dict[frozenset[Term], Sequence[Column | None]] = {}
         self._leaves: dict[Term, Sequence[Term]] = {}
@@ -171,9 +228,9 @@ class _Scene:
     def _by_two(self) -> frozenset[str]:
         return changing_by_two(self._instructions)
 
-    def requests(self, access: Access) -> Iterator[Addresses]:
+    def requests(self, access: Access) -> Iterator[Offsets]:
         """The addresses of some warps; none where those of one variant are not known."""
-        addresses: list[Addresses] = []
+        addresses: list[Offsets] = []
         for variant in access.variants:
             conditions = frozenset({variant.guard, *variant.conditions})
             key = (variant.address, conditions)
@@ -184,9 +241,7 @@ class _Scene:
             addresses += self._memo[key]
         yield from addresses
 
-    def _variant(
-        self, address: Term, conditions: frozenset[Term], size: int
-    ) -> Iterator[Addresses]:
+    def _variant(self, address: Term, conditions: frozenset[Term], size: int) -> Iterator[Offsets]:
         constant, items = split(address)
         key = (items, address.width, conditions)
         if key not in self._spreads:
@@ -196,9 +251,9 @@ class _Scene:
             return
         shift, mask = constant - there, (1 << address.width) - 1
         counted: set[tuple[int, ...]] = set()
-        first: list[Addresses] = []
+        first: list[Offsets] = []
         for trial in spread.trials:
-            moved: Iterable[Addresses] = trial
+            moved: Iterable[Offsets] = trial
             if shift:
                 moved = (tuple([at + shift & mask for at in one]) for one in trial)
             addresses = [one for one in moved if one]
@@ -279,7 +334,7 @@ class _Scene:
         return self._fixed(leaf) or self._steps(leaf) or leaf.variance <= Variance.ROW
 
 
-def _below(end: int, requests: Iterable[Addresses]) -> list[Addresses]:
+def _below(end: int, requests: Iterable[Offsets]) -> list[Offsets]:
     """The addresses that lie before an end."""
     inside = (
         one if max(one) < end else tuple([address for address in one if address < end])

@@ -1,44 +1,224 @@
-"""The warps of a block: where their lanes lie, and what terms are in each of them.
+"""The lanes of the warps of a block: where they lie, and what terms are in each of them.
 
-Unless the shape of the block is known, the 32 lanes lie in one row of the block, as they do
-wherever `ntid.x` is a multiple of 32. The last warp of a block may have fewer lanes.
+    tile + 4 * %tid.x         one column for all iterations, with an entry for each lane
+    iter < 8                  a column for each iteration, with one entry for all lanes
+
+So what changes neither from lane to lane nor from iteration to iteration is evaluated once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
+from math import prod
+from operator import and_
+from random import Random
 
 from msgspec import Struct, field
 
-from ptxsw.analysis.coalescing import LANES
-from ptxsw.analysis.lane_values import SMALL, LaneValues, aligned, small, usual
+from ptxsw.analysis.coalescing import LANES, LINE, Offsets
 from ptxsw.terms import op
+from ptxsw.terms.columns import Column, column
 from ptxsw.terms.node import Term, Variance, bottom_up, unknowns
 from ptxsw.terms.origin import Origin
+from ptxsw.terms.specials import GRID
 
-LINE = 128  # bytes
-TRIALS = 3  # choices of what is known at run time only
-TESTS = (*(("small", trial) for trial in range(len(SMALL))), ("usual", 0))
-"""Choices under which lanes must point alike for it to depend on nothing else."""
-Offsets = tuple[int, ...]
-"""Bytes for each lane of a warp: from lane 0's address, or from where a line begins."""
 Block = tuple[int, int, int]
+"""Threads along x, y and z."""
+
+Columns = tuple[Column, ...]
+"""Of a term: a column for each iteration, or one for all of them."""
+
+REGISTERS = frozenset({
+    "%tid.x", "%tid.y", "%tid.z", "%laneid", "%ntid.x", "%ntid.y", "%ntid.z",
+})  # fmt: skip
+
+
+class WarpLanes(Struct, frozen=True, dict=True):
+    """The lanes of the first `most` warps of each of some blocks, one behind the other."""
+
+    blocks: tuple[Block, ...]
+    most: int
+
+    @cached_property
+    def warps(self) -> tuple[slice, ...]:
+        """Where the lanes of each warp stand."""
+        spans, start = [], 0
+        for block in self.blocks:
+            end = start + self._of(block)
+            spans += [slice(at, min(at + LANES, end)) for at in range(start, end, LANES)]
+            start = end
+        return tuple(spans)
+
+    @cached_property
+    def count(self) -> int:
+        return len(self._threads)
+
+    @cached_property
+    def _threads(self) -> Sequence[tuple[Block, int]]:
+        """For each lane its block and the number of its thread there."""
+        return [(block, thread) for block in self.blocks for thread in range(self._of(block))]
+
+    def _of(self, block: Block) -> int:
+        x, y, z = block
+        return min(x * y * z, self.most * LANES)
+
+    def register(self, name: str) -> Column:
+        """What one of `REGISTERS` holds."""
+        axis = "xyz".find(name[-1])
+        if name == "%laneid":
+            values = [thread % LANES for _, thread in self._threads]
+        elif name.startswith("%ntid"):
+            values = [block[axis] for block, _ in self._threads]
+        elif name == "%tid.x":
+            values = [thread % x for (x, _, _), thread in self._threads]
+        elif name == "%tid.y":
+            values = [thread // x % y for (x, y, _), thread in self._threads]
+        else:
+            values = [thread // (x * y) for (x, y, _), thread in self._threads]
+        return _collapsed(tuple(values))
+
+    def requests(self, values: Column, taking: Column | None) -> Iterator[tuple[int, ...]]:
+        """The values in the lanes of each warp of which some take part; None for all lanes."""
+        whole = values * self.count if len(values) == 1 else values
+        for warp in self.warps:
+            one = whole[warp]
+            if taking is not None:
+                one = tuple(compress(one, taking[warp]))
+            if one:
+                yield one
+
+
+class WarpColumns:
+    """The values of terms in these lanes. `known` tells them of terms whose parts say nothing."""
+
+    def __init__(
+        self,
+        lanes: WarpLanes,
+        known: Callable[[Term], Columns],
+        chosen: Mapping[Term, int] | None = None,
+    ) -> None:
+        """`chosen` are further values, the same for all lanes."""
+        self._lanes, self._known = lanes, known
+        self._memo: dict[Term, Columns] = {
+            term: ((value & ((1 << term.width) - 1),),) for term, value in (chosen or {}).items()
+        }
+
+    def of(self, term: Term) -> Columns:
+        """The unsigned values of a term."""
+        for node in bottom_up(self._memo, _parts, term):
+            self._memo[node] = self._known(node) if node.kind in op.OPAQUE else self._computed(node)
+        return self._memo[term]
+
+    def _computed(self, node: Term) -> Columns:
+        args = [self._memo[arg] for arg in node.args]
+        iterations = max(map(len, args), default=1)
+        if iterations > 1 and all(len(one) == 1 for arg in args for one in arg):
+            steps = [tuple([value for (value,) in arg]) for arg in args]
+            return tuple([(value,) for value in column(node, steps, iterations)])
+        return tuple([
+            _collapsed(column(node, [_at(arg, number) for arg in args], self._lanes.count))
+            for number in range(iterations)
+        ])  # fmt: skip
+
+    def requests(self, address: Term, taking: Sequence[Column | None]) -> Iterator[tuple[int, ...]]:
+        """The addresses that each warp asks for in each iteration, where some lane takes part."""
+        columns = self.of(address)
+        for number in range(max(len(columns), len(taking))):
+            lanes = taking[number] if len(taking) > 1 else taking[0]
+            if lanes != ():
+                yield from self._lanes.requests(_at(columns, number), lanes)
+
+    def taking(self, conditions: Iterable[Term]) -> tuple[Column | None, ...]:
+        """The lanes that meet all conditions, as a column of 0 and 1 for each iteration, or one for
+        all: None where all lanes do, and an empty one where none does."""
+        columns = [self.of(condition) for condition in conditions]
+        iterations = max(map(len, columns), default=1)
+        return tuple([
+            _met([_at(each, number) for each in columns]) for number in range(iterations)
+        ])  # fmt: skip
+
+
+def _parts(node: Term) -> tuple[Term, ...]:
+    return () if node.kind in op.OPAQUE else node.args
+
+
+def _collapsed(values: Column) -> Column:
+    """One entry where all are equal."""
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def _at(columns: Columns, iteration: int) -> Column:
+    return columns[iteration] if len(columns) > 1 else columns[0]
+
+
+def _met(conditions: Iterable[Column]) -> Column | None:
+    met: Column | None = None
+    for one in conditions:
+        if len(one) == 1 and not one[0]:
+            return ()
+        if len(one) > 1 and not all(one):
+            met = one if met is None else tuple(map(and_, met, one))
+    return met
+
+
+# ---------------------------------------------------------------- one block
+
+TRIALS = 3  # choices of what is known at run time only
+_BITS = (3, 7, 10, 5, 6, 8, 4)
+"""Of the small values of each trial. A remainder by 100 wraps inside a warp for a third of all
+indices: fewer trials would often not see it."""
+TESTS = (*(("small", trial) for trial in range(len(_BITS))), ("usual", 0))
+"""Choices under which lanes must point alike for it to depend on nothing else."""
 Chosen = frozenset[tuple[Term, int]]
 """Values of terms that are not evaluated."""
 
 
+def _choice(kind: str, trial: int, term: Term) -> int:
+    """The value of a term that only the run knows; the same whenever it is asked for.
+
+    small       any, of several sizes: what an address owes to them shows
+    aligned     one large multiple of a line for everything
+    usual       multiples of a line as they are at work in the middle of large data: widths of
+                arrays are large beside the numbers of blocks and of the iterations of loops
+    """
+    random = Random(f"{trial} {term.id}")
+    if kind == "small":
+        return random.randint(1, 1 << _BITS[trial])
+    if kind == "aligned":
+        return LINE << 10
+    if term.origin is Origin.ITERATION or term.value in GRID:
+        return LINE * random.randint(1, 3)
+    return LINE * (2 * random.randint(2_000, 20_000) + 1)
+
+
 class Warps(Struct, frozen=True, dict=True):
-    """Where the lanes of the warps of a block lie. `block` None: 32 in one row of it."""
+    """The warps of one block. `block` None: 32 lanes lie in one row of it, as they do wherever
+    `ntid.x` is a multiple of 32. The last warp may have fewer lanes."""
 
     block: Block | None
     _uniform: dict[Term, bool] = field(default_factory=dict)
-    _values: dict[Hashable, LaneValues] = field(default_factory=dict)
+    _columns: dict[Hashable, WarpColumns] = field(default_factory=dict)
+
+    @cached_property
+    def lanes(self) -> WarpLanes:
+        """All lanes; of rows of whole warps those of one row: warps differ in %tid.x alone."""
+        x = LANES if self.block is None else self.block[0]
+        rows = self.block if self.block is not None and self._wraps else (x, 1, 1)
+        return WarpLanes((rows,), -(-prod(rows) // LANES))
 
     @cached_property
     def places(self) -> tuple[Mapping[str, Offsets], ...]:
-        """For each warp, what its lanes read of each special register."""
-        return tuple(self._places())
+        """For each warp, what its lanes read of each special register that may differ in it."""
+        names = ("%laneid", *(f"%tid.{axis}" for axis in ("xyz" if self._wraps else "x")))
+        return tuple(
+            dict(zip(names, lanes, strict=True))
+            for lanes in zip(
+                *(self.lanes.requests(self.lanes.register(name), None) for name in names),
+                strict=True,
+            )
+        )
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:
@@ -56,37 +236,18 @@ class Warps(Struct, frozen=True, dict=True):
         """Do rows of the block begin inside a warp?"""
         return self.block is not None and self.block[0] % LANES != 0
 
-    def _places(self) -> Iterator[Mapping[str, Offsets]]:
-        x, y, z = self.block or (LANES, 1, 1)
-        # Then %tid.y and %tid.z are the same for a whole warp, and warps differ in %tid.x alone.
-        if not self._wraps:
-            for first in range(0, x, LANES):
-                lanes = tuple(range(LANES))
-                yield {"%tid.x": tuple(first + lane for lane in lanes), "%laneid": lanes}
-            return
-        for first in range(0, x * y * z, LANES):
-            threads = range(first, min(first + LANES, x * y * z))
-            yield {
-                "%laneid": tuple(range(len(threads))),
-                "%tid.x": tuple(t % x for t in threads),
-                "%tid.y": tuple(t // x % y for t in threads),
-                "%tid.z": tuple(t // (x * y) for t in threads),
-            }
-
     @property
     def counts(self) -> tuple[int, ...]:
         """The lanes of each warp."""
-        return tuple(len(places["%laneid"]) for places in self.places)
+        return tuple(warp.stop - warp.start for warp in self.lanes.warps)
 
     def distances(self, term: Term, kind: str, trial: int, chosen: Chosen) -> tuple[Offsets, ...]:
         """Bytes from lane 0's address for each warp, under a choice of values."""
         half, mask = 1 << (term.width - 1), (1 << term.width) - 1
-        return tuple(
-            [
-                tuple([((at - warp[0] + half) & mask) - half for at in warp])
-                for warp in self.addresses(term, kind, trial, chosen)
-            ]
-        )
+        return tuple([
+            tuple([((at - warp[0] + half) & mask) - half for at in warp])
+            for warp in self.addresses(term, kind, trial, chosen)
+        ])  # fmt: skip
 
     def starts(self, term: Term, kind: str, trial: int, chosen: Chosen) -> tuple[int, ...]:
         """Lane 0's address in each warp, under a choice of values."""
@@ -95,27 +256,31 @@ class Warps(Struct, frozen=True, dict=True):
     def addresses(self, term: Term, kind: str, trial: int, chosen: Chosen) -> Iterator[Offsets]:
         """The unsigned value of a term in the lanes of each warp, under a choice of values."""
         key = (kind, trial, chosen)
-        values = self._values.get(key)
-        if values is None:
-            values = self._values[key] = self._chosen(kind, trial, chosen)
-        offsets = values.of(term)
-        first = 0
-        for count in self.counts:
-            yield (offsets,) * count if isinstance(offsets, int) else offsets[first : first + count]
-            first += count
+        columns = self._columns.get(key)
+        if columns is None:
+            known = self._known(kind, trial)
+            columns = self._columns[key] = WarpColumns(self.lanes, known, dict(chosen))
+        return columns.requests(term, (None,))
 
-    def _chosen(self, kind: str, trial: int, chosen: Chosen) -> LaneValues:
-        """Values under a choice. In a row of unknown length, another warp is looked at in each
-        trial."""
-        names = self.places[0]
-        places = {n: tuple(at for warp in self.places for at in warp[n]) for n in names}
-        fixed = self.sizes
-        # Where rows are of any length, the conclusions have to hold for each warp of a row.
+    def _known(self, kind: str, trial: int) -> Callable[[Term], Columns]:
+        """What leaves of terms are under a choice. In a row of unknown length, another warp is
+        looked at in each trial: the conclusions have to hold for each warp of a row."""
+        fixed, shift = self.sizes, 0
         if self.block is None:
-            places["%tid.x"] = tuple(at + trial * LANES for at in places["%tid.x"])
-            fixed = {"%ntid.x": LANES * (trial + 1)}
-        choice = {"small": small(trial), "aligned": aligned(LINE), "usual": usual(trial, LINE)}
-        return LaneValues(places, fixed, choice[kind], dict(chosen))
+            fixed, shift = {"%ntid.x": LANES * (trial + 1)}, trial * LANES
+
+        def known(leaf: Term) -> Columns:
+            values: Column = (_choice(kind, trial, leaf),)
+            if leaf.kind is op.ATOM and leaf.value in self.places[0]:
+                values = self.lanes.register(leaf.value)
+                if leaf.value == "%tid.x":
+                    values = tuple([value + shift for value in values])
+            elif leaf.kind is op.ATOM and leaf.value in fixed:
+                values = (fixed[leaf.value],)
+            mask = (1 << leaf.width) - 1
+            return (_collapsed(tuple([value & mask for value in values])),)
+
+        return known
 
     def uniform(self, term: Term) -> bool:
         """Is the term the same for all lanes of a warp? What all lanes load from one address is,

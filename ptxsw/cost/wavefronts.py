@@ -17,13 +17,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from ptxsw.analysis.bank_passes import Addresses, wavefronts
-from ptxsw.analysis.coalescing import LANES, is_uniform, lane_stride, touched
-from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
-from ptxsw.analysis.shared_banks import bank_traffic
+from ptxsw.analysis.banks import wavefronts
+from ptxsw.analysis.coalescing import (
+    LANES,
+    LINE,
+    Offsets,
+    is_uniform,
+    lane_stride,
+    touched,
+)
+from ptxsw.analysis.shared_banks import bank_traffic, block_shapes, places, shared_arrays
 from ptxsw.analysis.traffic import Traffic
-from ptxsw.analysis.warp_columns import Block
-from ptxsw.analysis.warps import Warps
+from ptxsw.analysis.warps import Block, Warps
 from ptxsw.changes.permutation import Permutation
 from ptxsw.cost.interval import Interval, exactly
 from ptxsw.emulator.state import reach
@@ -31,7 +36,6 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.terms.affine import Affine
 
-_LINE: Final = 128  # bytes
 _SIZE: Final = "%dynamic_smem_size"  # what a permutation may ask for
 _WHOLE_ROWS: Final = 48 << 10  # bytes
 _LARGEST: Final = 2000  # nodes of an address that is evaluated
@@ -46,14 +50,14 @@ class Wavefronts(Struct, frozen=True, dict=True):
     some warps ask the `banks` of shared memory or `lines` of other memory, none where they are not
     known."""
 
-    banks: Mapping[int, tuple[Addresses, ...]]
-    lines: Mapping[int, tuple[Addresses, ...]]
+    banks: Mapping[int, tuple[Offsets, ...]]
+    lines: Mapping[int, tuple[Offsets, ...]]
 
     def of(self, index: int, *, width: int) -> Interval:
         """Those of one access that ptxas made `width` bytes wide; 0 for what has a cache of its
         own."""
         if index in self.unknown:
-            return Interval(float(max(1, LANES * width // _LINE)), float(LANES))
+            return Interval(float(max(1, LANES * width // LINE)), float(LANES))
         if index in self.banks:
             return exactly(_of_banks(self.banks[index], width))
         return exactly(_of_lines(self.lines[index], width) if index in self.lines else 0.0)
@@ -90,15 +94,15 @@ def alike(
 
 
 @lru_cache(maxsize=1 << 10)
-def _of_banks(asked: tuple[Addresses, ...], width: int) -> float:
+def _of_banks(asked: tuple[Offsets, ...], width: int) -> float:
     wide = (tuple([at // width * width for at in one]) for one in asked)
     return sum(wavefronts(one, width) for one in wide) / len(asked)
 
 
 @lru_cache(maxsize=1 << 10)
-def _of_lines(asked: tuple[Addresses, ...], width: int) -> float:
+def _of_lines(asked: tuple[Offsets, ...], width: int) -> float:
     counts = (
-        max(len(touched(one, width, _LINE)), len(one) * width // _LINE if len({*one}) > 1 else 1)
+        max(len(touched(one, width, LINE)), len(one) * width // LINE if len({*one}) > 1 else 1)
         for one in asked
     )
     return sum(counts) / len(asked)
@@ -130,7 +134,7 @@ def permuted(
     if names != [after.instructions[at].name for at in new]:
         return None
     number = dict(zip(old, new, strict=True))
-    moved: dict[Addresses, Addresses] = {}
+    moved: dict[Offsets, Offsets] = {}
     for asked in known.banks.values():
         for one in asked:
             moved[one] = moved.get(one) or tuple(map(permutation.of, one))
@@ -151,7 +155,7 @@ _LAST: deque[tuple[object, Block | None, Wavefronts]] = deque(maxlen=2)
 other targets."""
 
 
-def _lanes(affine: Affine, access: Access, warps: Warps) -> tuple[Addresses, ...]:
+def _lanes(affine: Affine, access: Access, warps: Warps) -> tuple[Offsets, ...]:
     """Bytes from the start of a line at which the lanes of some warps point; none where that is not
     known. In local memory the words of one address lie side by side."""
     stride = lane_stride(affine, access)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.analysis.touched_memory import bank_ways
+from ptxsw.analysis.banks import bank_ways
 from ptxsw.findings.base import Scene, Site, rule, these
 from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.report.model import Finding

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.analysis import touched_memory
-from ptxsw.analysis.address_text import AddressWriter
-from ptxsw.analysis.coalescing import is_uniform
-from ptxsw.analysis.hidden_address import cause
+from ptxsw.analysis.address_text import AddressWriter, cause
+from ptxsw.analysis.coalescing import common_step, is_uniform
 from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Block, Warps
@@ -73,7 +71,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     asked = Traffic.of(alone, writer.affine, scene.warps)
     turning = iterations(scene.trace, access, scene.warps)
     offsets = asked.offsets if alone is access else asked.usual_offsets
-    stride = None if offsets is None else touched_memory.stride(offsets)
+    stride = None if offsets is None else common_step(offsets)
     sectors, efficiency = asked.sectors()
     conflicts = asked.banks(writer.affine)
     if turning is not None:

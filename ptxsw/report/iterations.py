@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.analysis import touched_memory
+from ptxsw.analysis.banks import bank_ways
+from ptxsw.analysis.coalescing import common_step
 from ptxsw.analysis.shared_banks import inside_array
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
@@ -96,7 +97,7 @@ def _with(trace: Trace, access: Access, atom: Term, value: int) -> Access:
 
 def _figures(asked: Traffic, value: int) -> model.Iteration:
     offsets = asked.offsets
-    stride = None if offsets is None else touched_memory.stride(offsets)
+    stride = None if offsets is None else common_step(offsets)
     return model.Iteration(value, stride, asked.sectors()[0], asked.banks(Affine()))
 
 
@@ -108,7 +109,7 @@ def _figures_inside(
     lanes = inside_array(trace, asked.access, warps.block)
     if not lanes or not asked.size:
         return None
-    ways = max(touched_memory.bank_ways(one, asked.size) for one in lanes)
+    ways = max(bank_ways(one, asked.size) for one in lanes)
     return replace(_figures(asked, value), bank_conflicts=ways)
 
 

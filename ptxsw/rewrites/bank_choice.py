@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ptxsw.analysis.bank_passes import BANKS, Addresses, Banks, wavefronts
-from ptxsw.analysis.joined_accesses import Joinable
+from ptxsw.analysis.banks import BANKS, Banks, wavefronts
+from ptxsw.analysis.coalescing import Offsets
+from ptxsw.analysis.row_offsets import Joinable
 from ptxsw.analysis.shared_banks import BankTraffic, times
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess
@@ -124,7 +125,7 @@ class PermutationCosts(Struct, frozen=True):
         return self.traffic.wanted[permutation.granule]
 
 
-def ways(traffic: BankTraffic, count: Callable[[Addresses, int], int] = wavefronts) -> float:
+def ways(traffic: BankTraffic, count: Callable[[Offsets, int], int] = wavefronts) -> float:
     """The factor by which the worst warp takes more wavefronts than for adjacent words; `count`
     counts those of one request, without a permutation if none is given."""
     return max(
@@ -329,7 +330,7 @@ def _worst(
     worst conflict."""
     conflicts: dict[int, tuple[int, ...]] = {}
     for one in (one for one in traffic if one.requests and not wanted.isdisjoint(one.members)):
-        request = max(one.requests, key=lambda request: banks.most_at_once(request, one.size))
+        request = max(one.requests, key=lambda request: banks.ways(request, one.size))
         counts = banks.worst(request, one.size)
         conflicts |= dict.fromkeys(one.members, counts)
     return conflicts

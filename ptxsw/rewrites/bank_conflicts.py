@@ -22,8 +22,14 @@ from collections.abc import Iterator, Sequence, Set
 from typing import ClassVar, NamedTuple
 
 from ptxsw.analysis.row_offsets import in_rows
-from ptxsw.analysis.shared_arrays import atom, block_shapes, places, shared_arrays
-from ptxsw.analysis.shared_banks import BankTraffic, bank_traffic
+from ptxsw.analysis.shared_banks import (
+    BankTraffic,
+    atom,
+    bank_traffic,
+    block_shapes,
+    places,
+    shared_arrays,
+)
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.permutation import ROW
 from ptxsw.changes.plan import Proof

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from ptxsw.analysis.bank_passes import Banks
+from ptxsw.analysis.banks import Banks
 from ptxsw.analysis.shared_banks import bank_traffic, times
 from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.run import emulate

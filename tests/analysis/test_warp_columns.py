@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsw.analysis.warp_columns import REGISTERS, Columns, WarpColumns, WarpLanes
+from ptxsw.analysis.warps import REGISTERS, Columns, WarpColumns, WarpLanes
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.analysis.coalescing import is_uniform, lane_stride, sectors
+from ptxsw.analysis.coalescing import LANES, is_uniform, lane_stride, sectors
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
@@ -35,6 +35,13 @@ def described(text: str) -> str:
     return "\n".join(line for f in module.functions for line in lines(emulate(module, f))) + "\n"
 
 
+def dense_sectors(access: Access, stride: int | None) -> int | None:
+    """Of a full warp where lane 0's address is aligned."""
+    if stride is None or not access.bytes or access.space not in ("global", "generic", "local"):
+        return None
+    return sectors(tuple(lane * stride for lane in range(LANES)), access.bytes)
+
+
 def lines(trace: Trace) -> list[str]:
     found = [trace.function.name]
     affine = Affine()
@@ -46,7 +53,7 @@ def lines(trace: Trace) -> list[str]:
         uniform = ", uniform" if is_uniform(access) else ""
         found.append(
             f"  {line}: {access.instruction.name}: stride {stride}, "
-            f"sectors {sectors(access, stride)}{uniform}"
+            f"sectors {dense_sectors(access, stride)}{uniform}"
         )
         for variant in access.variants:
             guard = "" if variant.guard.kind is op.CONST else f" @ {show(variant.guard)}"

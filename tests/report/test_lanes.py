@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.analysis import touched_memory
+from ptxsw.analysis.banks import bank_ways
+from ptxsw.analysis.coalescing import LINE, common_step, sectors, touched, used
 from ptxsw.driver import pipeline
 from ptxsw.report import Access
 from tests.heads import head
@@ -38,7 +39,7 @@ def load(index: str, shape: str = "", access: str = "ld.global.u32 %r4, [%rd3]")
 
 
 @pytest.mark.parametrize(
-    ("stride", "size", "sectors", "lines", "used", "ways"),
+    ("stride", "size", "of", "lines", "asked", "ways"),
     [
         (0, 4, 1, 1, 4, 1),
         (4, 4, 4, 1, 128, 1),
@@ -53,13 +54,11 @@ def load(index: str, shape: str = "", access: str = "ld.global.u32 %r4, [%rd3]")
         (1, 1, 1, 1, 32, 1),
     ],
 )
-def test_strides(stride: int, size: int, sectors: int, lines: int, used: int, ways: int) -> None:
+def test_strides(stride: int, size: int, of: int, lines: int, asked: int, ways: int) -> None:
     at = tuple(lane * stride for lane in range(32))
-    assert touched_memory.sectors(at, size) == sectors
-    assert touched_memory.lines(at, size) == lines
-    assert touched_memory.used(at, size) == used
-    assert touched_memory.bank_ways(at, size) == ways
-    assert touched_memory.stride(at) == stride
+    assert (sectors(at, size), len(touched(at, size, LINE))) == (of, lines)
+    assert (used(at, size), bank_ways(at, size)) == (asked, ways)
+    assert common_step(at) == stride
 
 
 def test_a_butterfly_is_irregular_and_coalesced() -> None:

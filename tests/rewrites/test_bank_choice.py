@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from benchmarks.programs.memory import MEMORY
-from ptxsw.analysis.bank_passes import Banks
-from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
-from ptxsw.analysis.shared_banks import bank_traffic
+from ptxsw.analysis.banks import Banks
+from ptxsw.analysis.shared_banks import bank_traffic, block_shapes, places, shared_arrays
 from ptxsw.changes.permutation import Permutation
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.excerpt import Excerpts

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from ptxsw.analysis.bank_passes import wavefronts
+from ptxsw.analysis.banks import wavefronts
 from ptxsw.changes.permutation import Permutation
 from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse

@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from benchmarks.scale import many_kernels
-from ptxsw.analysis.shared_arrays import shared_arrays
+from ptxsw.analysis.shared_banks import shared_arrays
 from ptxsw.changes.change import Worth
 from ptxsw.changes.permutation import Permutation
 from ptxsw.codegen.excerpt import Excerpts

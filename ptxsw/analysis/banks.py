@@ -9,10 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from ptxsw.analysis.coalescing import LANES
+from ptxsw.analysis.coalescing import LANES, Offsets, touched
 
-Addresses = tuple[int, ...]
-"""Of the lanes of a warp that take part."""
 Words = tuple[int, ...]
 Passes = frozenset[tuple[frozenset[int], int]]
 """Words that are wanted at a time, and how often that occurs."""
@@ -35,7 +33,7 @@ class Banks:
         self._of_pass: dict[frozenset[int], int] = {}
         self._total: dict[Passes, int] = {}
 
-    def wavefronts(self, addresses: Addresses, size: int) -> int:
+    def wavefronts(self, addresses: Offsets, size: int) -> int:
         """The wavefronts for `size` bytes at each address."""
         return sum(map(self.most, _served(addresses, size)))
 
@@ -58,18 +56,19 @@ class Banks:
             self._total[passes] = total
         return total
 
-    def most_at_once(self, addresses: Addresses, size: int) -> int:
-        """How many words are wanted of one bank, in the pass with the most for one bank."""
+    def ways(self, addresses: Offsets, size: int) -> int:
+        """How many words are wanted of one bank, in the pass with the most for one bank: the ways
+        of the conflict, 1 where there is none."""
         return max(map(self.most, _served(addresses, size)))
 
-    def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
+    def worst(self, addresses: Offsets, size: int) -> tuple[int, ...]:
         """The number of words accessed in each bank, in the pass with the most for one bank."""
         passes = (_counts(self._banks_of(words)) for words in _served(addresses, size))
         return tuple(max(passes, key=max))
 
 
 @lru_cache(maxsize=1 << 14)
-def wavefronts(addresses: Addresses, size: int) -> int:
+def wavefronts(addresses: Offsets, size: int) -> int:
     """The wavefronts for `size` bytes at each address, without a permutation."""
     return sum(_most_alike(unpermuted(words)) for words in _served(addresses, size))
 
@@ -90,23 +89,24 @@ def _counts(banks: Iterable[int]) -> list[int]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _served(addresses: Addresses, size: int) -> tuple[Words, ...]:
+def _served(addresses: Offsets, size: int) -> tuple[Words, ...]:
     """The words that are wanted by all lanes that are served at a time: those that want the same
     word together, 8 and 16 bytes by half and quarter warps."""
-    # The banks give 128 bytes at a time, so 32 lanes of 4 bytes, 16 of 8, or 8 of 16.
-    together = LANES * _WORD // max(_WORD, size)
+    together = _together(size)
     return tuple(
-        tuple({
-            word
-            for at in addresses[first : first + together]
-            for word in range(at // _WORD, (at + size - 1) // _WORD + 1)
-        })
+        tuple(touched(addresses[first : first + together], size, _WORD))
         for first in range(0, len(addresses), together)
-    )  # fmt: skip
+    )
+
+
+def _together(size: int) -> int:
+    """The lanes that are served at a time: the banks give 128 bytes, so to 32 lanes of 4 bytes, 16
+    of 8, or 8 of 16."""
+    return LANES * _WORD // max(_WORD, size)
 
 
 @lru_cache(maxsize=1 << 10)
-def _passes(requests: tuple[Addresses, ...], size: int) -> Counter[frozenset[int]]:
+def _passes(requests: tuple[Offsets, ...], size: int) -> Counter[frozenset[int]]:
     return Counter(
         _from_first(words, addresses[0] // _WORD)
         for addresses in requests
@@ -125,9 +125,37 @@ def _shared(passes: Passes) -> Passes:
     return passes
 
 
-def passes(requests: tuple[Addresses, ...], size: int) -> Passes:
+def passes(requests: tuple[Offsets, ...], size: int) -> Passes:
     """The words that are wanted at a time, each without those bits that it has in common with
     all of them by exclusive or, and how often that occurs in the requests; the same object for
     all who want the same. The bank of a word is a sum of its bits by exclusive or, so that such
     bits exchange banks and no more."""
     return _shared(frozenset(_passes(requests, size).items()))
+
+
+# ---------------------------------------------------------------- one request
+
+_STAYS = Banks()
+
+
+def bank_ways(offsets: Offsets, size: int) -> int:
+    """The ways of the bank conflict without a permutation."""
+    return _STAYS.ways(offsets, size)
+
+
+def own_banks(offsets: Offsets, size: int) -> bool:
+    """Has each lane that is served at a time banks of its own? Then no two wait for each other,
+    not even for one word."""
+    together = _together(size)
+    for first in range(0, len(offsets), together):
+        lanes = offsets[first : first + together]
+        banks = [word % BANKS for at in lanes for word in touched((at,), size, _WORD)]
+        if len(set(banks)) < len(banks):
+            return False
+    return True
+
+
+def contention(offsets: Offsets, size: int) -> int:
+    """How many lanes want the same word, at most."""
+    words = Counter(word for at in offsets for word in touched((at,), size, _WORD))
+    return max(words.values(), default=1)
