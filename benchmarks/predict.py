@@ -42,7 +42,7 @@ from benchmarks.kernelgen.cases import operator_path
 from benchmarks.kernelgen.operators import OPERATORS, Operator
 from benchmarks.ranks import rank_correlation
 from ptxsw.changes.options import Options
-from ptxsw.cost import sass
+from ptxsw.cost import machine_code, sass
 from ptxsw.cost.estimate import Estimate, estimate
 from ptxsw.cost.gpu import find
 from ptxsw.cost.launched import work
@@ -122,7 +122,7 @@ class Predictor:
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], str] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
-        self._codes: dict[tuple[str, str], sass.MachineKernel] = {}
+        self._codes: dict[tuple[str, str], machine_code.MachineKernel] = {}
 
     def row(self, given: dict[str, str]) -> Row:
         """One row of the table, predicted."""
@@ -163,7 +163,7 @@ class Predictor:
             self._texts[key] = text
         return self._texts[key]
 
-    def _code(self, key: tuple[str, str]) -> sass.MachineKernel:
+    def _code(self, key: tuple[str, str]) -> machine_code.MachineKernel:
         """What ptxas makes of it for Turing, which stands for Volta: CUDA 13 has left Volta out."""
         if key not in self._codes:
             made = sass.read(self._text(*key), "sm_75")

@@ -36,16 +36,22 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
+
 from benchmarks.kernelgen.cases import Case, Run
 from benchmarks.kernelgen.measure import SEED, as_launch
+from benchmarks.machine_loops import count, inner_loops
 from benchmarks.programs.cases import PROGRAMS
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from benchmarks.programs.program import Program
 from benchmarks.wavefronts import Executed, execute, wavefronts
+from ptxsw.analysis.banks import Banks
+from ptxsw.analysis.shared_banks import BankTraffic
+from ptxsw.changes.permutation import Permutation
 from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
-from ptxsw.cost import sass
+from ptxsw.cost import machine_code, sass
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.driver.passes import Passes
 from ptxsw.driver.pipeline import MODES, Options, Result, optimize
@@ -53,7 +59,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Kernel as Told
 from ptxsw.rewrites import REWRITES
-from ptxsw.rewrites.bank_choice import conflicts_left
+from ptxsw.rewrites.bank_choice import PermutationCosts, family, ways
 from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.rewrites.scalar_replacement import ScalarReplacement
 from ptxsw.simt.run import launch
@@ -243,8 +249,8 @@ class Subject:
             registers=kernel.registers,
             shared=kernel.shared + self.runs[0].shared,
         ).fraction
-        loops = [of_loop(loop, executed, self.program.sums) for loop in kernel.inner_loops]
-        whole = sass.count(_done(kernel.instructions, executed))
+        loops = [of_loop(loop, executed, self.program.sums) for loop in inner_loops(kernel)]
+        whole = count(_done(kernel.instructions, executed))
         known = any(i.ptx is not None for i in kernel.instructions)
         asked = sum(wavefronts(executed, kernel.instructions).values()) if known else None
         return Figures(
@@ -306,18 +312,47 @@ def _aimed(text: str, arch: str) -> str:
     )
 
 
-def of_loop(loop: Sequence[sass.MachineInstruction], executed: Executed, sums: int) -> Loop:
+class Left(Struct, frozen=True):
+    """An access, or several that ptxas merges, that still has conflicts after a permutation: by
+    how many ways before and after, and with the member of the family that suits it best."""
+
+    members: tuple[int, ...]
+    before: float
+    after: float
+    least: float
+
+
+def conflicts_left(scene: PermutationCosts, permutation: Permutation) -> Iterator[Left]:
+    """What a permutation leaves."""
+    before = {at: ways(t) for t in scene.before for at in t.members}
+    others = [(other, Banks(other.banks_of).wavefronts) for other in family(scene)]
+    moved = Banks(permutation.banks_of).wavefronts
+    for one in scene.after(permutation):
+        now = ways(one, moved)
+        if now > 1:
+            least = min(ways(t, count) for p, count in others for t in _serving(scene, p, one))
+            yield Left(one.members, before[one.members[0]], now, least)
+
+
+def _serving(
+    scene: PermutationCosts, permutation: Permutation, one: BankTraffic
+) -> Iterator[BankTraffic]:
+    """What an access, or its first member, belongs to under another permutation."""
+    return (t for t in scene.after(permutation) if one.members[0] in t.members)
+
+
+def of_loop(loop: Sequence[machine_code.MachineInstruction], executed: Executed, sums: int) -> Loop:
     """A loop whose source takes so many FADD, FMUL and FFMA an iteration; 0 where that is not
     known. Both are counted in what the launch executes."""
     done = _done(loop, executed)
-    counts = sass.count(done)
+    counts = count(done)
     iterations = sum(i.root in _SUMS for i in done) / sums if sums else None
     return Loop(counts.instructions, counts.of("LDG"), counts.of("STG"), iterations)
 
 
 def _done(
-    instructions: Sequence[sass.MachineInstruction], executed: Executed
-) -> list[sass.MachineInstruction]:
+    instructions: Sequence[machine_code.MachineInstruction], executed: Executed
+) -> list[machine_code.MachineInstruction]:
     """Those that the launch executes, or whose place in the PTX is not known."""
     return [i for i in instructions if i.ptx is None or i.ptx in executed.instructions]
 

@@ -15,11 +15,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.machine_loops import count
 from ptxsw.cost import sass
-from ptxsw.cost.blocks import Routine
 from ptxsw.cost.cubin import BadCubin
+from ptxsw.cost.machine_code import Control, MachineInstruction, MachineKernel, Routine
 from ptxsw.cost.occupancy import UnknownTarget, occupancy
-from ptxsw.cost.sass import Control, MachineInstruction, MachineKernel, Sass
+from ptxsw.cost.sass import Sass
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import PtxError
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
@@ -53,7 +54,7 @@ def rows(made: Sass, threads: dict[str, int]) -> Iterator[tuple[str, ...]]:
 
 
 def counted(instructions: tuple[MachineInstruction, ...]) -> tuple[str, ...]:
-    counts = sass.count(instructions)
+    counts = count(instructions)
     return (str(counts.instructions), *(str(counts.of(name)) for name in MEMORY))
 
 

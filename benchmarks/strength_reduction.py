@@ -27,11 +27,13 @@ from msgspec import Struct
 
 from benchmarks.kernelgen.cases import CASES, Run
 from benchmarks.kernelgen.make import path as operator_path
+from benchmarks.machine_loops import Counts, count, inner_loops
 from benchmarks.programs.addresses import ADDRESSES
 from benchmarks.programs.program import Program
 from benchmarks.rewrites import ARCHS, lines
 from benchmarks.wavefronts import Executed, execute
 from ptxsw.cost import sass
+from ptxsw.cost.machine_code import MachineInstruction
 from ptxsw.driver.pipeline import MODES, Options, optimize
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
@@ -107,7 +109,7 @@ def iteration(text: str, arch: str, runs: Sequence[Run]) -> Iteration:
     (function,) = module.kernels
     executed = execute(module, function.name, runs[0]) if runs else None
     kernel = sass.read(text, arch).kernel(function.name)
-    counts = [_counts(loop, executed) for loop in kernel.inner_loops]
+    counts = [_counts(loop, executed) for loop in inner_loops(kernel)]
     hot = max(counts, key=lambda c: c.of("STG") + c.of("LDG"), default=None)
     if hot is None:
         return Iteration(None, kernel.registers)
@@ -120,8 +122,8 @@ def _aimed(text: str, arch: str) -> str:
     return re.sub(r"(?m)^(\s*\.target\s+)sm_\d+", rf"\g<1>{arch}", recent)
 
 
-def _counts(loop: Sequence[sass.MachineInstruction], executed: Executed | None) -> sass.Counts:
-    return sass.count(
+def _counts(loop: Sequence[MachineInstruction], executed: Executed | None) -> Counts:
+    return count(
         i for i in loop
         if executed is None or i.ptx is None or i.ptx in executed.instructions
     )  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.kernelgen.cases import Run
 from ptxsw.analysis.banks import wavefronts as shared_wavefronts
-from ptxsw.cost import sass
+from ptxsw.cost.machine_code import MachineInstruction
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Module
 from ptxsw.simt.chunk import Chunk, Geometry
@@ -117,7 +117,7 @@ class _Recorder(Races):
             into.append(Request(shared, tuple(offsets[idx >> 5 == warp].tolist()), size))
 
 
-def wavefronts(executed: Executed, made: Sequence[sass.MachineInstruction]) -> dict[int, float]:
+def wavefronts(executed: Executed, made: Sequence[MachineInstruction]) -> dict[int, float]:
     """Of each access all warps together, by its offset in the text. An access of which ptxas made
     nothing has been joined to another, of several copies each is taken equally often."""
     copies: defaultdict[int, list[int]] = defaultdict(list)

@@ -38,6 +38,7 @@ from benchmarks.gpu.prepared import (
 )
 from benchmarks.gpu.subjects import Subject, subjects
 from benchmarks.gpu.trials import USUAL, Trial, digest, hostile, inputs, prepared
+from benchmarks.machine_loops import count
 from benchmarks.wavefronts import execute, wavefronts
 from ptxsw.cost import sass
 from ptxsw.driver.pipeline import Options, optimize
@@ -230,7 +231,7 @@ def _counted(subject: Subject, version: Version, text: str) -> Version:
     executed = execute(parse(text), subject.entry, subject.runs[0]())
     asked = sum(wavefronts(executed, kernel.instructions).values()) if known else None
     return replace(
-        version, instructions=sass.count(kernel.instructions).instructions, wavefronts=asked,
+        version, instructions=count(kernel.instructions).instructions, wavefronts=asked,
         registers=kernel.registers,
     )  # fmt: skip
 

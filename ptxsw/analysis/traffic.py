@@ -31,6 +31,9 @@ from ptxsw.terms.origin import Origin
 
 _SECTOR_SPACES = ("global", "generic", "local")
 _PLAIN = isa.opcodes(Trait.SCALAR_ACCESS) | isa.opcodes(Trait.LOAD)
+_T = TypeVar("_T")
+
+_COPIED = (4, 8, 16)  # bytes that a lane may copy (PTX ISA, cp.async)
 _MATRIX_ROW = 16  # bytes of a row of a matrix of 8 x 8 halves
 _MATRICES = {"x1": 1, "x2": 2, "x4": 4}
 _MOST_CONDITIONS = 3  # in an address, of which both sides are looked at
@@ -138,9 +141,6 @@ class Traffic(Struct, frozen=True):
         return max(contention(w, self.size) for r in self.requests for w in r.warps)
 
 
-_COPIED = (4, 8, 16)  # bytes that a lane may copy (PTX ISA, cp.async)
-
-
 def _size(access: Access) -> int | None:
     """Bytes that are read or written at the address of each lane. Instructions for a whole warp or
     block (wmma, bulk copies, barriers in memory) have addresses of another kind."""
@@ -177,9 +177,6 @@ def _cases(access: Access, affine: Affine, warps: Warps) -> tuple[Case, ...]:
         return ()
     cases = [requests(affine, address, warps) for address in addresses]
     return tuple(case for each in cases for case in each) if all(cases) else ()
-
-
-_T = TypeVar("_T")
 
 
 def _common(values: Iterable[_T | None]) -> _T | None:

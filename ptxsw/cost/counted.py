@@ -20,12 +20,12 @@ import msgspec
 from msgspec import Struct
 
 import ptxsw
-from ptxsw.analysis.coalescing import LANES
-from ptxsw.cost import decode, nvdisasm, sass
+from ptxsw.analysis.coalescing import LANES, LINE
+from ptxsw.cost import disassembly, sass
 from ptxsw.cost.combined import Question, combined, together
 from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import UnknownGpu, of_target
-from ptxsw.cost.pipes import UNKNOWN
+from ptxsw.cost.machine_code import UNKNOWN, MachineKernel, width
 from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ptx import isa
@@ -37,7 +37,6 @@ from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
 from ptxsw.toolchain.settings import cache_directory
 
 TRIPS: Final = 16.0  # taken for every loop
-_LINE: Final = 128  # bytes of a wavefront
 _PATIENCE: Final = 20.0  # seconds for each program; it is asked for advice only
 _NEEDED: Final = (
     "its code has instructions that only nvdisasm knows: install nvidia-cuda-nvdisasm with pip"
@@ -105,10 +104,10 @@ def tools(arch: str) -> Tools:
     except ptxas.NoPtxas as error:
         raise NotCounted(str(error)) from error
     try:
-        return Tools(assembler, nvdisasm.locate())
-    except nvdisasm.NoNvdisasm as error:
+        return Tools(assembler, disassembly.locate())
+    except disassembly.NoNvdisasm as error:
         number = (plain_name(arch) or "sm_0").removeprefix("sm_")
-        if not decode.reads(int(number)):
+        if not disassembly.reads(int(number)):
             raise NotCounted(str(error)) from error
         return Tools(assembler, None)
 
@@ -196,7 +195,7 @@ def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
         if index is not None and width:
             uses.append(Use(index, width, often))
         if width and instruction.root in ("LDL", "STL") and not _is_local(cfg, index):
-            spilled += often * LANES * width / _LINE
+            spilled += often * LANES * width / LINE
     return Counted(
         arch=machine_code.arch,
         registers=kernel.registers,
@@ -212,8 +211,7 @@ def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
 @lru_cache(maxsize=1 << 10)
 def _accessed(opcode: str) -> int | None:
     """Bytes that an access moves for each lane; None of what is no access."""
-    width = sass.width(opcode)
-    return width or (4 if opcode.startswith(("ATOM", "RED")) else None)
+    return width(opcode) or (4 if opcode.startswith(("ATOM", "RED")) else None)
 
 
 def _is_local(cfg: Cfg, index: int | None) -> bool:
@@ -221,7 +219,7 @@ def _is_local(cfg: Cfg, index: int | None) -> bool:
     return index is not None and isa.space(cfg.instructions[index]) in ("local", "generic")
 
 
-def _waits(arch: int, kernel: sass.MachineKernel, times: Sequence[float]) -> tuple[float, float]:
+def _waits(arch: int, kernel: MachineKernel, times: Sequence[float]) -> tuple[float, float]:
     try:
         gpu = of_target(f"sm_{arch}")
     except UnknownGpu:

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ptxsw.cost.dominance import FALLS, Ends, dominates, gains
+from ptxsw.analysis.coalescing import LANES, LINE
+from ptxsw.cost.account import Account, Case, Ends, Interval, exactly, total
 from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
-from ptxsw.cost.interval import Interval, exactly, total
-from ptxsw.cost.occupancy import WARP, UnknownTarget, limits, resident_share
-from ptxsw.cost.pipes import TENSOR
+from ptxsw.cost.machine_code import TENSOR
+from ptxsw.cost.occupancy import UnknownTarget, limits, resident_share
 
 if TYPE_CHECKING:
     from ptxsw.cost.counted import Counted
@@ -40,51 +40,11 @@ PTXAS, COUNTS, TUNED = "ptxas", "counts", "tuned"
 `ptxsw tune` measured."""
 
 _USUAL_BLOCKS: Final = (64, 128, 256, 512, 1024)
-_LINE: Final = 128  # bytes of a wavefront
-_WAITING: Final = "waiting"
 
-
-class Case(Struct, frozen=True):
-    """Cycles of a multiprocessor for one warp, by resource, and those that a warp alone would wait:
-    all at one end of what is known of the GPU. `tensor`: do tensor cores work, too?"""
-
-    cycles: Mapping[str, float]
-    waits: float = 0.0
-    tensor: bool = False
-
-    @property
-    def ends(self) -> Ends:
-        return Ends(max(self.cycles.values()), sum(self.cycles.values()), self.tensor)
-
-    def beside(self, warps: float) -> Mapping[str, float]:
-        """With waiting as a resource of so many resident warps."""
-        return {**self.cycles, _WAITING: self.waits / warps}
-
-
-class ResourceUse(Struct, frozen=True, kw_only=True):
-    """What a kernel takes: registers a thread, bytes that a thread spills to local memory and that
-    a block has in shared memory, the share of resident warps by the threads of a block, and how
-    many warps all are; and what a warp does that runs through it once, each loop taken 16 times:
-    instructions, wavefronts, and its time, at each end of what is known of accesses and the GPU."""
-
-    registers: int
-    local: int
-    shared: int
-    occupancy: Mapping[int, float]
-    warps: int
-    instructions: float
-    wavefronts: Interval
-    cases: tuple[Case, ...]
-
-    @property
-    def ends(self) -> Ends:
-        """Of the time, in cycles of a multiprocessor."""
-        ends = [case.ends for case in self.cases]
-        return Ends(
-            min(one.busiest for one in ends),
-            max(one.sum for one in ends),
-            any(one.is_open for one in ends),
-        )
+FALLS: Final = 0.05  # at least
+_RISES: Final = 0.01  # at most
+_SAME: Final = 1e-9  # relative; of what cannot differ
+_ISSUED: Final = 4.0  # instructions a cycle
 
 
 class Decision(Struct, frozen=True):
@@ -94,14 +54,14 @@ class Decision(Struct, frozen=True):
     kept: bool
     by: str
     reason: str
-    before: ResourceUse | None = None
-    after: ResourceUse | None = None
+    before: Account | None = None
+    after: Account | None = None
 
 
-def figures(
+def account(
     counted: Counted, asked: Wavefronts, arch: str, block: tuple[int, int, int] | None
-) -> ResourceUse:
-    """The figures of a text, whose accesses ask for so many wavefronts. Raises UnknownTarget."""
+) -> Account:
+    """The account of a text, whose accesses ask for so many wavefronts. Raises UnknownTarget."""
     try:
         gpu = of_target(arch)
     except UnknownGpu as error:
@@ -124,10 +84,12 @@ def figures(
             Case(_cycles(gpu, counted, passes, lambda rate: rate.high), near, tensor),
         )
     ]
-    return ResourceUse(
+    return Account(
         registers=counted.registers, local=counted.local, shared=counted.shared,
-        occupancy=resident, warps=limits(arch).warps, instructions=counted.instructions,
-        wavefronts=waves, cases=tuple(cases),
+        instructions=exactly(counted.instructions),
+        pipes={pipe: exactly(count) for pipe, count in counted.pipes.items()},
+        wavefronts=waves, chain=Interval(*sorted(counted.waits)), tensor=tensor,
+        occupancy=resident, warps=limits(arch).warps, cases=tuple(cases),
     )  # fmt: skip
 
 
@@ -137,13 +99,13 @@ def _cycles(
     """Cycles of a multiprocessor for one warp, by resource."""
     issue = gpu.of("issue")
     cycles = {
-        "wavefronts": waves * _LINE / rate(gpu.of("shared")),
+        "wavefronts": waves * LINE / rate(gpu.of("shared")),
         "issue slots": counted.instructions / rate(issue),
     }
     for pipe, count in counted.pipes.items():
         lanes = gpu.lanes(pipe)
-        if rate(lanes) < rate(issue) * WARP:
-            cycles[pipe] = count * WARP / rate(lanes)
+        if rate(lanes) < rate(issue) * LANES:
+            cycles[pipe] = count * LANES / rate(lanes)
     return cycles
 
 
@@ -154,7 +116,38 @@ def _threads(arch: str, block: tuple[int, int, int] | None) -> Sequence[int]:
     return tuple(threads for threads in _USUAL_BLOCKS if threads <= most)
 
 
-def decide(before: ResourceUse, after: ResourceUse, falls: float = FALLS) -> Decision:
+# ---------------------------------------------------------------- which is better
+
+
+def ends_by_counts(instructions: float, wavefronts: float) -> Ends:
+    """Of what a warp does, where no machine code is known: a multiprocessor issues four
+    instructions a cycle, and serves one wavefront."""
+    return Case({"issue slots": instructions / _ISSUED, "wavefronts": wavefronts}).ends
+
+
+def dominates(after: Ends, before: Ends, falls: float = FALLS) -> bool:
+    """Does one end of the time fall by 5 % (or the share `falls`) or more, and the other rise by
+    no more than 1 %?"""
+    pairs = ((after.busiest, before.busiest), (after.sum, before.sum))
+    certain = pairs[:1] if after.is_open or before.is_open else pairs
+    fallen = any(new <= (1 - falls) * old for new, old in certain)
+    return fallen and all(new <= (1 + _RISES) * old for new, old in pairs)
+
+
+def gains(after: Mapping[str, float], before: Mapping[str, float], falls: float = FALLS) -> bool:
+    """Is the upper end of the new time below the lower end of the old, by the share `falls`?
+    Cycles are by resource; a resource that both keep busy for as long cancels."""
+    differ = [
+        name for name in before.keys() | after.keys()
+        if abs(before.get(name, 0.0) - after.get(name, 0.0)) > _SAME * before.get(name, 0.0)
+    ]  # fmt: skip
+    most = sum(after.get(name, 0.0) for name in differ)
+    least = max((before.get(name, 0.0) for name in differ), default=0.0)
+    whole = max(before.values(), default=0.0)
+    return most < least and least - most >= falls * whole
+
+
+def decide(before: Account, after: Account, falls: float = FALLS) -> Decision:
     """Is the rewritten kernel kept? The share `falls` is what it has to gain."""
     lost = _lost(before, after)
     change = _change(before, after)
@@ -170,7 +163,7 @@ def decide(before: ResourceUse, after: ResourceUse, falls: float = FALLS) -> Dec
     return Decision(False, PTXAS, lost, before, after)
 
 
-def _lost(before: ResourceUse, after: ResourceUse) -> str | None:
+def _lost(before: Account, after: Account) -> str | None:
     """What is given away: resident warps, or registers to local memory."""
     lost = [t for t in before.occupancy if after.occupancy[t] < before.occupancy[t]]
     if lost:
@@ -185,7 +178,7 @@ def _lost(before: ResourceUse, after: ResourceUse) -> str | None:
     return None
 
 
-def _gains(before: ResourceUse, after: ResourceUse, falls: float) -> bool:
+def _gains(before: Account, after: Account, falls: float) -> bool:
     """Whatever the block, and wherever in its ranges the GPU is."""
     return not after.ends.is_open and all(
         old > 0 < after.occupancy[threads]
@@ -199,10 +192,10 @@ def _gains(before: ResourceUse, after: ResourceUse, falls: float) -> bool:
     )
 
 
-def _change(before: ResourceUse, after: ResourceUse) -> str:
+def _change(before: Account, after: Account) -> str:
     exact = before.wavefronts.is_exact and after.wavefronts.is_exact
     pairs = (
-        ("instructions", before.instructions, after.instructions),
+        ("instructions", before.instructions.low, after.instructions.low),
         (
             "wavefronts" if exact else "wavefronts at least",
             before.wavefronts.low,

@@ -30,40 +30,15 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from ptxsw.analysis.coalescing import LANES, LINE, SECTOR
+from ptxsw.cost.account import Account, Interval, exactly, greatest, total
 from ptxsw.cost.gpu import Gpu
-from ptxsw.cost.interval import Interval, exactly, greatest, total
 
-WARP: Final = 32  # lanes
-_PASS: Final = 128  # bytes of shared memory that one pass gives: 32 banks of 4
-_SECTOR: Final = 32  # bytes
 _SURE: Final = 2.5**0.5  # so that the ends are a factor of 2.5 apart at most
 _NONE: Final = exactly(0.0)
 _PIPES: Final = ("fma", "alu", "fp64", "xu", "lsu")
-
-
-class Work(Struct, frozen=True):
-    """What is asked of a GPU, by all warps together.
-
-    `instructions` and `pipes` are warp instructions, `passes` those through the banks of shared
-    memory, `lanes` and `sectors` those of global accesses in the first-level cache. `chain` are
-    cycles that one warp needs if it never waits for others, from its first instruction to its
-    last. `blocks` of equal length are distributed over the multiprocessors, each of which holds
-    `resident` at a time. `tensor`: is there work for tensor cores, too?
-    """
-
-    blocks: float
-    resident: float
-    instructions: Interval = _NONE
-    pipes: Mapping[str, Interval] = field(default_factory=dict)
-    passes: Interval = _NONE
-    lanes: Interval = _NONE
-    sectors: Interval = _NONE
-    l2_bytes: Interval = _NONE
-    dram_bytes: Interval = _NONE
-    chain: Interval = _NONE
-    tensor: bool = False
 
 
 class Resource(Struct, frozen=True):
@@ -119,15 +94,8 @@ class Estimate(Struct, frozen=True):
             max(self.time.low, self.expected / _SURE), min(self.time.high, self.expected * _SURE)
         )
 
-    def time_of(self, name: str) -> Interval:
-        """Of one resource. Raises KeyError."""
-        for resource in self.resources:
-            if resource.name == name:
-                return resource.time
-        raise KeyError(name)
 
-
-def estimate(gpu: Gpu, work: Work) -> Estimate:
+def estimate(gpu: Gpu, work: Account) -> Estimate:
     """How long a GPU takes."""
     clock = gpu.of("clock") * 1e6
     sms = gpu.of("sms")
@@ -145,7 +113,7 @@ def estimate(gpu: Gpu, work: Work) -> Estimate:
     return _together(resources, "s", apart, work.tensor)
 
 
-def iteration(gpu: Gpu, work: Work, warps: Interval) -> Estimate:
+def iteration(gpu: Gpu, work: Account, warps: Interval) -> Estimate:
     """Cycles of a multiprocessor for one warp that does some work, one iteration of a loop, say,
     beside others that do the same; `warps` are resident. `work` is what one warp asks for: its
     `blocks` and `resident` say nothing."""
@@ -169,17 +137,17 @@ def _together(resources: list[Resource], unit: str, apart: float, is_open: bool)
     return Estimate(Interval(low, high), tuple(resources), unit, apart)
 
 
-def _busy_cycles(gpu: Gpu, work: Work) -> Mapping[str, tuple[Interval, str]]:
+def _busy_cycles(gpu: Gpu, work: Account) -> Mapping[str, tuple[Interval, str]]:
     """Cycles of one multiprocessor that did all the work, and what it does in them."""
     issued = {"issue slots": work.instructions / gpu.of("issue")}
     for pipe in _PIPES:
-        issued[f"pipe {pipe}"] = work.pipes.get(pipe, _NONE) * WARP / gpu.lanes(pipe)
+        issued[f"pipe {pipe}"] = work.pipes.get(pipe, _NONE) * LANES / gpu.lanes(pipe)
     busiest = max(issued, key=lambda name: (issued[name].middle, issued[name].high))
     by_lanes = work.lanes / gpu.of("l1_lanes")
-    by_bytes = work.sectors * _SECTOR / gpu.of("l1_bytes")
+    by_bytes = work.sectors * SECTOR / gpu.of("l1_bytes")
     return {
         "compute": (greatest(issued.values()), busiest),
-        "shared": (work.passes * _PASS / gpu.of("shared"), "bank passes"),
+        "shared": (work.passes * LINE / gpu.of("shared"), "bank passes"),
         "l1": (greatest((by_lanes, by_bytes)), "global accesses"),
     }
 
@@ -192,7 +160,7 @@ def _spread(cycles: Interval, blocks: float, sms: Interval) -> Interval:
     return Interval(even.low, max(even.high, cycles.high * -(-blocks // sms.low) / blocks))
 
 
-def _waiting(gpu: Gpu, work: Work) -> Interval:
+def _waiting(gpu: Gpu, work: Account) -> Interval:
     """Cycles of all rounds of resident blocks: parts of a round count as such at best."""
     slots = gpu.of("sms") * max(work.resident, 1.0)
     rounds = work.blocks / slots.high

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ptxsw.cost.interval import Interval
+from ptxsw.cost.account import Interval
 from ptxsw.ptx.target import plain_name
 
 _HOME: Final = os.path.join(os.path.dirname(__file__), "gpus")

@@ -13,9 +13,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from ptxsw.cost.account import Interval, exactly
 from ptxsw.cost.gpu import Gpu
-from ptxsw.cost.interval import Interval, exactly
-from ptxsw.cost.sass import MachineKernel
+from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ptx import isa

@@ -14,11 +14,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from ptxsw.analysis.coalescing import SECTOR
+from ptxsw.analysis.coalescing import LANES, SECTOR
 from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
-from ptxsw.cost.estimate import WARP, Work
+from ptxsw.cost.account import Account, Interval, exactly, total
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import (
     Mix,
@@ -27,8 +27,7 @@ from ptxsw.cost.instructions import (
     of_machine_code,
     of_ptx,
 )
-from ptxsw.cost.interval import Interval, exactly, total
-from ptxsw.cost.sass import MachineKernel
+from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.loop_exits import waits_for_mbarrier
@@ -44,7 +43,7 @@ class Stretch(Struct, frozen=True):
 
     label: str | None
     line: int
-    work: Work
+    work: Account
     unknown: tuple[int, ...]
 
 
@@ -111,18 +110,19 @@ class _Reader:
             pipe: Interval(least.pipes[pipe].low if pipe in least.pipes else 0.0, count.high)
             for pipe, count in most.pipes.items()
         }
-        work = Work(
-            1, 1,
-            Interval(least.instructions.low, most.instructions.high),
-            pipes,
-            total(passes for passes, _, _, _ in asked),
-            total(lanes for _, lanes, _, _ in asked),
-            total(sectors for _, _, sectors, _ in asked),
-            Interval(0.0, total(beyond for _, _, _, beyond in asked).high * SECTOR),
-            Interval(0.0, total(beyond for _, _, _, beyond in asked).high * SECTOR),
-            self._chain(blocks, always),
-            self._tensor,
-        )  # fmt: skip
+        passes, lanes, sectors, beyond = (total(one[at] for one in asked) for at in range(4))
+        beyond_l1 = Interval(0.0, beyond.high * SECTOR)
+        work = Account(
+            instructions=Interval(least.instructions.low, most.instructions.high),
+            pipes=pipes,
+            passes=passes,
+            lanes=lanes,
+            sectors=sectors,
+            l2_bytes=beyond_l1,
+            dram_bytes=beyond_l1,
+            chain=self._chain(blocks, always),
+            tensor=self._tensor,
+        )
         label = None if header is None else cfg.name(header)
         yield Stretch(label, self._line(min(inside)), work, tuple(unknown))
 
@@ -142,21 +142,21 @@ class _Reader:
             banks = asked.banks(self._affine)
             if banks is None:
                 unknown.append(self._line(access.index))
-            passes = Interval(1.0, float(WARP)) if banks is None else exactly(float(banks))
+            passes = Interval(1.0, float(LANES)) if banks is None else exactly(float(banks))
             return self._perhaps(passes, certain), none, none, none
         if access.space not in ("global", "generic", "local") or not size:
             return none, none, none, none
         sectors, _ = asked.sectors()
         if sectors is None:
             unknown.append(self._line(access.index))
-            touched = Interval(1.0, WARP * max(1.0, size / SECTOR))
+            touched = Interval(1.0, LANES * max(1.0, size / SECTOR))
         else:
             touched = exactly(float(sectors))
         touched = self._perhaps(touched, certain)
         nc = "nc" in access.instruction.modifiers
         if not self._gpu.plain_loads and not nc:
             return none, none, none, touched  # past the first-level cache
-        lanes = self._perhaps(exactly(WARP * max(1.0, size / _WORD)), certain)
+        lanes = self._perhaps(exactly(LANES * max(1.0, size / _WORD)), certain)
         return none, lanes, touched, touched
 
     @staticmethod

@@ -8,14 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.cost import caches
+from ptxsw.cost.account import Account, Interval, exactly
 from ptxsw.cost.caches import SECTOR, CacheTraffic, Setting
-from ptxsw.cost.estimate import Work
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import Mix, critical_path, latencies, of_machine_code, of_ptx
-from ptxsw.cost.interval import Interval, exactly
+from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.occupancy import Occupancy
 from ptxsw.cost.sampled import Sample
-from ptxsw.cost.sass import MachineKernel
 from ptxsw.flow.cfg import build
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function
@@ -43,7 +42,7 @@ def work(
     resident: Occupancy,
     shared: int,
     code: MachineKernel | None,
-) -> Work:
+) -> Account:
     """What a launch of so many blocks asks of a GPU. `code` is what ptxas made of the kernel, if
     it is known; `shared` the shared memory of a block in bytes."""
     flow = traffic(gpu, sample, blocks, resident, shared)
@@ -53,18 +52,18 @@ def work(
     served = {n: a for n, a in memory.items() if gpu.plain_loads or a.cached}
     l2 = _l2_sectors(sample, flow.together)
     dram = Interval(*sorted((_dram_share(flow.together), _dram_share(flow.apart)))) * l2
-    return Work(
-        blocks,
-        resident.blocks,
-        mix.instructions * blocks,
-        {pipe: count * blocks for pipe, count in mix.pipes.items()},
-        exactly(blocks * sum(a.passes for a in sample.asked.values())),
-        exactly(blocks * sum(a.lanes for a in served.values())),
-        exactly(blocks * sum(a.sectors for a in served.values())),
-        exactly(blocks * l2 * SECTOR),
-        dram * (blocks * SECTOR),
-        _chain(gpu, function, sample, flow),
-        any(isa.has(instruction, isa.Trait.TENSOR) for instruction in function.body.instructions),
+    return Account(
+        blocks=blocks,
+        resident=resident.blocks,
+        instructions=mix.instructions * blocks,
+        pipes={pipe: count * blocks for pipe, count in mix.pipes.items()},
+        passes=exactly(blocks * sum(a.passes for a in sample.asked.values())),
+        lanes=exactly(blocks * sum(a.lanes for a in served.values())),
+        sectors=exactly(blocks * sum(a.sectors for a in served.values())),
+        l2_bytes=exactly(blocks * l2 * SECTOR),
+        dram_bytes=dram * (blocks * SECTOR),
+        chain=_chain(gpu, function, sample, flow),
+        tensor=any(isa.has(i, isa.Trait.TENSOR) for i in function.body.instructions),
     )
 
 

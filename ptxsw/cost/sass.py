@@ -1,15 +1,7 @@
-"""What ptxas made of a kernel: its machine code (SASS) in blocks and loops, and what it needs.
-
-    LDG.E.CONSTANT R16,[R4.64]    pipe lsu, PTX line 71, stall 4, sets barrier 2
-    FADD R16,R16,R17              pipe fma, PTX line 79, waits for barriers 2 and 3
+"""What ptxas made of a kernel: its machine code in blocks and loops, and what it needs.
 
 The opcodes come from nvdisasm, all else from the cubin. Without an nvdisasm there are no
 instructions, and `Sass.note` says so: registers, sizes and the instructions of the PTX remain.
-
-Control words: from Volta on an instruction has 128 bits, and bits 105 to 125 steer the scheduler:
-stall (4 bits), yield (1), write and read barrier (3 each, 7 for none), wait mask (6), reuse (4).
-Source: Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture
-via Microbenchmarking", arXiv:1804.06826, 2018, section 2.1; the tests hold it on later ones.
 
 PTX lines: `ptxas -lineinfo` writes for each instruction the line of the PTX it is from, `.loc` or
 not. Where two PTX instructions share a line, a copy that parts them is assembled. Both options are
@@ -21,128 +13,31 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.codegen.splice import apply, insert
-from ptxsw.cost import cubin, nvdisasm
-from ptxsw.cost.blocks import BYTES, Routine, routines, without_padding
-from ptxsw.cost.combined import PlacedFunction
-from ptxsw.cost.decode import decoded
-from ptxsw.cost.pipes import pipe
-from ptxsw.flow.flow_graph import Block, Loop
+from ptxsw.cost import cubin, disassembly
+from ptxsw.cost.combined import PlacedFunction, Question, combined, differ_in_one_kernel
+from ptxsw.cost.disassembly import decoded
+from ptxsw.cost.machine_code import (
+    BYTES,
+    MachineInstruction,
+    MachineKernel,
+    control,
+    pipe,
+    routines,
+    without_padding,
+)
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Module
 from ptxsw.ptx.patterns import pattern
-from ptxsw.toolchain.ptxas import Resources, assemble
+from ptxsw.toolchain.ptxas import AssemblyError, Resources, assemble
 
 _FIRST_ARCH: Final = 70  # whose instructions have 16 bytes
 _LINKED_LATER: Final = pattern(r"\.extern\s+\.(?!shared)")
-_MEMORY: Final = frozenset(
-    {"LD", "LDG", "LDL", "LDS", "LDC", "LDCU", "ST", "STG", "STL", "STS", "LDGSTS"}
-)
-_WIDTHS: Final = {
-    "U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32,
-}  # fmt: skip
-
-
-class Control(NamedTuple):
-    """What the scheduler is told with an instruction.
-
-    `stall` is in cycles until the warp's next one. `write` is the barrier (0 to 5) that is set
-    until the result is there, `read` that until the sources are read, each None for none. `wait`
-    has a bit for each barrier waited for, `reuse` one for each source operand kept.
-    """
-
-    stall: int
-    yields: bool  # to another warp; the bit in the code is 0 for yes
-    write: int | None
-    read: int | None
-    wait: int
-    reuse: int
-
-
-class MachineInstruction(NamedTuple):
-    """One instruction of machine code. `address` is in bytes from the start of its function;
-    `predicate` is such as "!P0", or empty. `line` counts from 1 in the PTX text, and `ptx` is the
-    offset there of the PTX instruction; both None where it is from none, or that is not known."""
-
-    address: int
-    opcode: str  # "LDG.E.CONSTANT"
-    operands: str
-    predicate: str
-    control: Control
-    pipe: str
-    line: int | None
-    ptx: int | None
-
-    @property
-    def root(self) -> str:
-        """The opcode without modifiers: "LDG"."""
-        return _root(self.opcode)
-
-    @property
-    def width(self) -> int | None:
-        """Bytes for each lane that a load or store moves; None for any other instruction."""
-        return width(self.opcode)
-
-
-@lru_cache(maxsize=1 << 12)
-def _root(opcode: str) -> str:
-    return opcode.partition(".")[0]
-
-
-@lru_cache(maxsize=1 << 12)
-def width(opcode: str) -> int | None:
-    """Bytes for each lane that a load or store moves; None for any other opcode."""
-    if _root(opcode) not in _MEMORY:
-        return None
-    return next((w for m, w in _WIDTHS.items() if m in opcode.split(".")), 4)
-
-
-class MachineKernel(Struct, frozen=True, kw_only=True, dict=True):
-    """One kernel as ptxas made it.
-
-    `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
-    cubin alone was read. `shared` is a block's static shared memory in bytes, without what the
-    system reserves. `ptx` counts the instructions of its PTX by opcode; empty for a cubin alone,
-    and where it was read briefly. `instructions` is empty where there is no nvdisasm; the first of
-    `routines` is the kernel's own.
-    """
-
-    name: str
-    code_size: int  # bytes, padding included
-    registers: int
-    stack: int
-    spill_stores: int | None
-    spill_loads: int | None
-    shared: int
-    barriers: int
-    instructions: tuple[MachineInstruction, ...]
-    routines: tuple[Routine, ...]
-    ptx: Mapping[str, int]
-
-    def of_block(self, block: Block) -> tuple[MachineInstruction, ...]:
-        """The instructions of one block."""
-        return self.instructions[block.start : block.end]
-
-    def of_loop(self, routine: Routine, loop: Loop) -> tuple[MachineInstruction, ...]:
-        """The instructions of a loop, in the order of its blocks."""
-        blocks = (routine.flow.blocks[number] for number in sorted(loop.blocks))
-        return tuple(i for block in blocks for i in self.of_block(block))
-
-    @cached_property
-    def inner_loops(self) -> tuple[tuple[MachineInstruction, ...], ...]:
-        """The instructions of each loop of the kernel's own code that has none inside it, in the
-        order of the code."""
-        if not self.routines:
-            return ()
-        body = self.routines[0]
-        around = {loop.parent for loop in body.flow.loops.values()}
-        inner = sorted(set(body.flow.loops) - around, key=lambda h: body.flow.blocks[h].start)
-        return tuple(self.of_loop(body, body.flow.loops[header]) for header in inner)
 
 
 class Sass(Struct, frozen=True):
@@ -159,26 +54,6 @@ class Sass(Struct, frozen=True):
             if kernel.name == name:
                 return kernel
         raise KeyError(name)
-
-
-class Counts(NamedTuple):
-    """Instructions, altogether and by pipe, and loads and stores by opcode and bytes for each lane:
-    `accesses["LDG", 16]`."""
-
-    instructions: int
-    pipes: Counter[str]
-    accesses: Counter[tuple[str, int]]
-
-    def of(self, root: str) -> int:
-        """Loads or stores of an opcode, of any width."""
-        return sum(n for (name, _), n in self.accesses.items() if name == root)
-
-
-def count(instructions: Iterable[MachineInstruction]) -> Counts:
-    """Counts instructions. Those that do nothing, NOP, are left out."""
-    real = [i for i in instructions if i.root != "NOP"]
-    accesses = Counter((i.root, i.width) for i in real if i.width is not None)
-    return Counts(len(real), Counter(i.pipe for i in real), accesses)
 
 
 # ---------------------------------------------------------------- reading
@@ -239,15 +114,6 @@ def read(
     return Sass(sass.arch, tuple(kernels), "; ".join(filter(None, (sass.note, problem))))
 
 
-def read_cubin(
-    data: bytes, *, disassembler: str | None = None, timeout: float | None = None
-) -> Sass:
-    """The kernels of a cubin. PTX lines are those that `ptxas -lineinfo` wrote into it; without
-    the text, no instruction of the PTX is known. Raises BadCubin, or subprocess.TimeoutExpired."""
-    parsed = cubin.read(data)
-    return _sass(parsed, *_disassembled(parsed, data, disassembler, timeout), None)
-
-
 def _codes(parsed: cubin.Cubin) -> dict[str, bytes]:
     return {function.name: function.code for function in parsed.functions}
 
@@ -261,7 +127,7 @@ def _completed(
     return replace(kernel, ptx=ptx, spill_stores=stores, spill_loads=loads)
 
 
-Listing = Mapping[str, list[nvdisasm.DisassembledLine]]
+Listing = Mapping[str, list[disassembly.DisassembledLine]]
 """Instructions, padding included, by the name of their function."""
 
 
@@ -281,8 +147,8 @@ def _disassembled(
     if parsed.arch < _FIRST_ARCH:
         return {}, f"machine code of sm_{parsed.arch} is not read: registers and PTX counts alone"
     try:
-        return nvdisasm.disassemble(data, disassembler, timeout=timeout), ""
-    except nvdisasm.NoNvdisasm as error:
+        return disassembly.disassemble(data, disassembler, timeout=timeout), ""
+    except disassembly.NoNvdisasm as error:
         return {}, f"registers and PTX counts alone: {error}"
 
 
@@ -301,7 +167,7 @@ def _decoded(parsed: cubin.Cubin) -> Listing | None:
 def _kernel(
     arch: int,
     code: cubin.FunctionCode,
-    listing: list[nvdisasm.DisassembledLine],
+    listing: list[disassembly.DisassembledLine],
     places: _Places | None,
 ) -> MachineKernel:
     end = without_padding(listing)
@@ -328,7 +194,7 @@ def _kernel(
 def _instructions(
     arch: int,
     code: bytes,
-    listing: Sequence[nvdisasm.DisassembledLine],
+    listing: Sequence[disassembly.DisassembledLine],
     lines: Sequence[int | None],
     places: _Places | None,
 ) -> Iterator[MachineInstruction]:
@@ -344,24 +210,6 @@ def _instructions(
 
 
 _NOWHERE: Final = (None, None)
-
-
-def control(word: int) -> Control:
-    """The control word of an instruction of 128 bits."""
-    return _control(word >> 105 & (1 << 21) - 1)
-
-
-@lru_cache(maxsize=1 << 12)
-def _control(bits: int) -> Control:
-    write, read = bits >> 5 & 7, bits >> 8 & 7
-    return Control(
-        stall=bits & 15,
-        yields=not bits >> 4 & 1,
-        write=None if write == 7 else write,
-        read=None if read == 7 else read,
-        wait=bits >> 11 & 63,
-        reuse=bits >> 17 & 15,
-    )
 
 
 def _lines(code: cubin.FunctionCode, count: int) -> list[int | None]:
@@ -407,3 +255,65 @@ class _Places:
 
 def _start(placed: PlacedFunction) -> int:
     return placed.function.span.start + placed.offset
+
+
+# ---------------------------------------------------------------- several texts
+
+Assembled = MachineKernel | AssemblyError
+"""What ptxas made of a text, or why it refused that."""
+
+
+def read_several(
+    texts: Sequence[Module],
+    name: str,
+    arch: str,
+    *,
+    timeout: float | None = None,
+) -> tuple[list[Assembled], str]:
+    """What ptxas makes of a kernel in each of these texts, briefly, from one run of it: the kernel
+    stands in one file under a name of its own for each. For an architecture such as "sm_80", and
+    a note such as that of `Sass`. Where it refuses one of them, it is asked about each by
+    itself. `timeout` is in seconds, for each program run. Raises NoPtxas, BadCubin,
+    subprocess.TimeoutExpired."""
+    if not texts:
+        return [], ""
+    if differ_in_one_kernel(texts, name):
+        try:
+            return _read_together(texts, name, arch, timeout)
+        except AssemblyError as error:
+            if len(texts) == 1:
+                return [error], ""
+    each = [read_several([text], name, arch, timeout=timeout) for text in texts]
+    return [kernel for kernels, _ in each for kernel in kernels], next(
+        (n for _, n in each if n), ""
+    )
+
+
+def _read_together(
+    texts: Sequence[Module], name: str, arch: str, timeout: float | None
+) -> tuple[list[Assembled], str]:
+    whole = combined([Question(tuple(texts), name, arch)])
+    machine_code = read(
+        whole.text, arch, functions=whole.functions, compared=False, briefly=True, timeout=timeout
+    )
+    (placed,) = whole.kernels
+    kernels: list[Assembled] = [
+        _named(machine_code.kernel(one.name), text, name)
+        for text, one in zip(texts, placed, strict=True)
+    ]
+    return kernels, machine_code.note
+
+
+def _named(kernel: MachineKernel, text: Module, name: str) -> MachineKernel:
+    """The kernel under its name, with lines of its own text in place of those of the file."""
+    instructions = [
+        instruction._replace(
+            operands=instruction.operands.replace(kernel.name, name),
+            line=None if instruction.ptx is None else text.source.line(instruction.ptx),
+        )
+        for instruction in kernel.instructions
+    ]
+    routines = (
+        replace(each, name=each.name.replace(kernel.name, name)) for each in kernel.routines
+    )
+    return replace(kernel, name=name, instructions=tuple(instructions), routines=tuple(routines))

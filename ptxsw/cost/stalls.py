@@ -23,7 +23,7 @@ from operator import mul
 from typing import Final
 
 from ptxsw.cost.gpu import of_target
-from ptxsw.cost.sass import MachineInstruction, MachineKernel
+from ptxsw.cost.machine_code import MachineInstruction, MachineKernel
 
 LOOP_FACTOR: Final = 10.0
 _GLOBAL: Final = 200.0  # cycles

@@ -30,7 +30,7 @@ from ptxsw.analysis.shared_banks import bank_traffic, block_shapes, places, shar
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.changes.permutation import Permutation
-from ptxsw.cost.interval import Interval, exactly
+from ptxsw.cost.account import Interval, exactly
 from ptxsw.emulator.state import reach
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg

@@ -72,7 +72,7 @@ class Profitability:
         new = each.states[each.weighed :]
         if {each.attempts[s.number].rewrite for s in new} <= {REGISTERS} or each.is_measured:
             return self._texts.take_back_wrong(each, len(each.states))
-        from ptxsw.cost.dominance import FALLS
+        from ptxsw.cost.decide import FALLS
         from ptxsw.rewrites.weighing import Scales, WeighedText
 
         begun = each.scales is not None

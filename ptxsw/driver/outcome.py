@@ -17,7 +17,8 @@ from ptxsw.rewrites.jointly_planned import RefusedSource
 if TYPE_CHECKING:
     from ptxsw.changes.change import Change, Refusal
     from ptxsw.changes.plan import Proof, WrapGuard
-    from ptxsw.cost.decide import Decision, ResourceUse
+    from ptxsw.cost.account import Account
+    from ptxsw.cost.decide import Decision
     from ptxsw.driver.kernel_state import Progress
     from ptxsw.ptx.failures import Failure
     from ptxsw.ptx.ir import Function, Module
@@ -60,13 +61,13 @@ def _decision(decision: Decision) -> model.Decision:
     return model.Decision(decision.kept, decision.by, decision.reason, before, after)
 
 
-def _cost(figures: ResourceUse) -> model.Cost:
+def _cost(figures: Account) -> model.Cost:
     return model.Cost(
         figures.registers,
         figures.local,
         figures.shared,
         {str(threads): round(share, 4) for threads, share in figures.occupancy.items()},
-        round(figures.instructions, 1),
+        round(figures.instructions.low, 1),
         round(figures.wavefronts.low, 1),
         round(figures.ends.busiest, 1),
         None if figures.ends.is_open else round(figures.ends.sum, 1),

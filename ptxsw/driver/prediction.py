@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from ptxsw.changes.options import Options, block_shape
 from ptxsw.codegen.excerpt import Excerpt, Excerpts
 from ptxsw.cost import gpu as gpus
-from ptxsw.cost import sass, variants
+from ptxsw.cost import machine_code, sass
+from ptxsw.cost.account import Interval
 from ptxsw.cost.cubin import BadCubin
 from ptxsw.cost.estimate import estimate, iteration
 from ptxsw.cost.gpu import Gpu
-from ptxsw.cost.interval import Interval
 from ptxsw.cost.iterations import stretches
 from ptxsw.cost.occupancy import Occupancy as Resident
 from ptxsw.cost.occupancy import limits
@@ -272,7 +272,7 @@ class _Text:
         trace: Trace,
         block: tuple[int, int, int] | None,
         fits: Resident | None,
-        code: sass.MachineKernel | None,
+        code: machine_code.MachineKernel | None,
         offset: Callable[[int], int] = int,
     ) -> tuple[model.Stretch, ...]:
         """One iteration of each loop. `offset` tells where in the text that `code` was made from a
@@ -337,16 +337,16 @@ class _Text:
         run = self._run(function)
         return alone(passes.run_again(run.excerpt, run.trace), answers)
 
-    def _codes_of(self, changed: Sequence[Progress]) -> Sequence[sass.MachineKernel | None]:
+    def _codes_of(self, changed: Sequence[Progress]) -> Sequence[machine_code.MachineKernel | None]:
         """What ptxas makes of kernels that rewrites left; None where it makes nothing."""
         if self._target is None or not changed:
             return [None] * len(changed)
         texts, name = [each.module for each in changed], changed[0].function.name
         try:
-            codes, _ = variants.read(texts, name, self._target, timeout=_TIMEOUT)
+            codes, _ = sass.read_several(texts, name, self._target, timeout=_TIMEOUT)
         except _NOT_MADE:
             return [None] * len(changed)
-        return [code if isinstance(code, sass.MachineKernel) else None for code in codes]
+        return [code if isinstance(code, machine_code.MachineKernel) else None for code in codes]
 
     def with_candidates(
         self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
@@ -391,7 +391,7 @@ class _Text:
 
 def _machine_code(
     text: str, module: Module, arch: str, asked: str | None
-) -> tuple[Mapping[str, sass.MachineKernel], str | None, str]:
+) -> tuple[Mapping[str, machine_code.MachineKernel], str | None, str]:
     """What ptxas makes of the kernels, for which target, and what is to be said of it. Where it
     makes nothing for this target, as for those that CUDA 13 has left out, or of a text for a later
     one, code for another stands for it."""

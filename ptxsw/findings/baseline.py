@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct, convert, field, to_builtins
 
 from ptxsw.cost import cubin
-from ptxsw.cost.blocks import BYTES
+from ptxsw.cost.machine_code import BYTES
 from ptxsw.cost.occupancy import UnknownTarget, occupancy
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.text_files import parsed

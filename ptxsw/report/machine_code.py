@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ptxsw.cost import sass
 from ptxsw.cost.cubin import BadCubin
+from ptxsw.cost.machine_code import MachineInstruction
 from ptxsw.ptx.errors import PtxError
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
@@ -69,7 +70,7 @@ def _lines(code: sass.Sass) -> list[MachineLine]:
     ]
 
 
-def _written(instruction: sass.MachineInstruction) -> str:
+def _written(instruction: MachineInstruction) -> str:
     guard = f"@{instruction.predicate} " if instruction.predicate else ""
     return f"{guard}{instruction.opcode} {instruction.operands}".rstrip()
 

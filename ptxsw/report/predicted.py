@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from ptxsw.cost.account import Interval
 from ptxsw.cost.estimate import Estimate
-from ptxsw.cost.interval import Interval
 from ptxsw.cost.iterations import Stretch
 from ptxsw.cost.occupancy import Occupancy
 from ptxsw.report import prediction as model

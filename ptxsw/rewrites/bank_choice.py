@@ -21,8 +21,9 @@ from ptxsw.analysis.row_offsets import Joinable
 from ptxsw.analysis.shared_banks import BankTraffic, times
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess
+from ptxsw.cost.account import Ends
 from ptxsw.cost.count import issue_slots
-from ptxsw.cost.dominance import WarpWork, dominates
+from ptxsw.cost.decide import dominates, ends_by_counts
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Variable
 from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
@@ -165,17 +166,19 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
                 shortlist[kind] = (after, permutation)
     if not shortlist:
         return NONE_HELPS
-    work = WarpWork(_executed(scene.kernel.trace.cfg), before)
+    executed = _executed(scene.kernel.trace.cfg)
+    as_it_is = ends_by_counts(executed, before)
     added = AddedInstructions(scene.kernel, scene.in_row)
     choices = [
-        _Candidate(permutation, before - after, added.most(permutation))
+        _Candidate(permutation, before - after, more, ends_by_counts(executed + more, after))
         for after, permutation in shortlist.values()
+        for more in [added.most(permutation)]
     ]
-    paying = [c for c in choices if dominates(c.work(work).ends, work.ends)]
+    paying = [c for c in choices if dominates(c.ends, as_it_is)]
     auto = scene.kernel.options.mode == "auto"
     cheapest = min(
         (auto and paying) or choices,
-        key=lambda c: (c.work(work).ends.sum, -c.permutation.granule),
+        key=lambda c: (c.ends.sum, -c.permutation.granule),
     )
     if auto and not paying:
         return (
@@ -192,10 +195,7 @@ class _Candidate(Struct, frozen=True):
     permutation: Permutation
     saved: float
     added: float
-
-    def work(self, before: WarpWork) -> WarpWork:
-        """What a warp does with it."""
-        return WarpWork(before.instructions + self.added, before.wavefronts - self.saved)
+    ends: Ends  # of the time of a warp
 
 
 def _executed(cfg: Cfg) -> float:
@@ -233,35 +233,6 @@ def _different(scene: PermutationCosts) -> Iterator[tuple[Permutation, Banks]]:
         if member not in seen:
             seen.add(member)
             yield permutation, banks.setdefault(images, Banks(banks_of))
-
-
-class Left(Struct, frozen=True):
-    """An access, or several that ptxas merges, that still has conflicts after a permutation: by
-    how many ways before and after, and with the member of the family that suits it best."""
-
-    members: tuple[int, ...]
-    before: float
-    after: float
-    least: float
-
-
-def conflicts_left(scene: PermutationCosts, permutation: Permutation) -> Iterator[Left]:
-    """What a permutation leaves."""
-    before = {at: ways(t) for t in scene.before for at in t.members}
-    others = [(other, Banks(other.banks_of).wavefronts) for other in family(scene)]
-    moved = Banks(permutation.banks_of).wavefronts
-    for one in scene.after(permutation):
-        now = ways(one, moved)
-        if now > 1:
-            least = min(ways(t, count) for p, count in others for t in _serving(scene, p, one))
-            yield Left(one.members, before[one.members[0]], now, least)
-
-
-def _serving(
-    scene: PermutationCosts, permutation: Permutation, one: BankTraffic
-) -> Iterator[BankTraffic]:
-    """What an access, or its first member, belongs to under another permutation."""
-    return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
 
 def _surpasses(wanted: _Wanted, banks: Banks, most: float) -> bool:

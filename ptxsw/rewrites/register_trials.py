@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 from ptxsw.codegen.lower_registers import RegisterTrial, lower
 from ptxsw.codegen.splice import apply
-from ptxsw.cost import cubin, sass, variants
+from ptxsw.cost import cubin, sass
+from ptxsw.cost.disassembly import NoNvdisasm
 from ptxsw.cost.executions import executions
-from ptxsw.cost.nvdisasm import NoNvdisasm
+from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.occupancy import resident_share
 from ptxsw.cost.stalls import LOOP_FACTOR, pace
 from ptxsw.flow.cfg import build
@@ -68,11 +69,9 @@ class Trials:
                 outcomes[code] = self._outcome(trial, text, kernel)
         return list(outcomes.values())
 
-    def _compiled(
-        self, trials: Sequence[Trial]
-    ) -> Iterator[tuple[Trial, Module, sass.MachineKernel]]:
+    def _compiled(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Module, MachineKernel]]:
         texts = [self._text(trial) for trial in trials]
-        kernels, note = variants.read(texts, self.name, self._asked, timeout=self._patience)
+        kernels, note = sass.read_several(texts, self.name, self._asked, timeout=self._patience)
         for trial, text, kernel in zip(trials, texts, kernels, strict=True):
             if isinstance(kernel, AssemblyError):
                 if not trial.spills_to_shared:
@@ -87,7 +86,7 @@ class Trials:
         edits = lower(text, function, trial.limit, spills_to_shared=trial.spills_to_shared)
         return parse(apply(text, edits))
 
-    def _outcome(self, trial: Trial, text: Module, kernel: sass.MachineKernel) -> RegisterTrial:
+    def _outcome(self, trial: Trial, text: Module, kernel: MachineKernel) -> RegisterTrial:
         resident = resident_share(
             self.arch, block_threads=self.threads, registers=kernel.registers, shared=kernel.shared
         )
@@ -99,11 +98,11 @@ class Trials:
         )
 
 
-def _local(kernel: sass.MachineKernel) -> int:
+def _local(kernel: MachineKernel) -> int:
     """Bytes that a thread spills to local memory, stored and loaded."""
     return (kernel.spill_stores or 0) + (kernel.spill_loads or 0)
 
 
-def _code(kernel: sass.MachineKernel) -> tuple[object, ...]:
+def _code(kernel: MachineKernel) -> tuple[object, ...]:
     """Equal for machine code that is judged alike."""
     return tuple((i.opcode, i.predicate, i.control) for i in kernel.instructions)

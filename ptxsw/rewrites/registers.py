@@ -172,7 +172,7 @@ def _outcomes(kernel: Kernel) -> list[RegisterTrial] | str:
     once; or why that is not known."""
     from subprocess import TimeoutExpired
 
-    from ptxsw.cost.nvdisasm import NoNvdisasm
+    from ptxsw.cost.disassembly import NoNvdisasm
     from ptxsw.cost.occupancy import UnknownTarget
     from ptxsw.rewrites.register_trials import AS_IT_IS, Trial, Trials
     from ptxsw.toolchain import ptxas

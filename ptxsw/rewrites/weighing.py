@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ptxsw.cost.decide import COUNTS, Decision, decide, figures
-from ptxsw.cost.dominance import FALLS
+from ptxsw.cost.decide import COUNTS, FALLS, Decision, account, decide
 from ptxsw.emulator.trace import Trace
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.target import assembled_for
@@ -177,7 +176,7 @@ class Scales:
         (old, asked_before), (new, asked_after) = before, after
         both = alike(asked_before, self._line(texts[old]), asked_after, self._line(texts[new]))
         use_before, use_after = (
-            figures(self._counts[number], asked, self._arch or "", self.block)
+            account(self._counts[number], asked, self._arch or "", self.block)
             for number, asked in zip((old, new), both, strict=True)
         )
         return decide(use_before, use_after, self._falls)

@@ -10,9 +10,9 @@ from functools import cache
 
 import pytest
 
-from ptxsw.cost.estimate import Estimate, Work, estimate
+from ptxsw.cost.account import Account, Interval, exactly
+from ptxsw.cost.estimate import Estimate, estimate
 from ptxsw.cost.gpu import Gpu, gpus
-from ptxsw.cost.interval import Interval, exactly
 from ptxsw.cost.launched import work
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.sampled import Sample, TooLong, sample
@@ -60,6 +60,11 @@ def seen(body: str, blocks: int, threads: int, shared: int = 0) -> Sample:
     return sample(kernel(body, shared), "k", launch, 1000)
 
 
+def time_of(found: Estimate, name: str) -> Interval:
+    """Of one resource."""
+    return next(resource.time for resource in found.resources if resource.name == name)
+
+
 def run(gpu: Gpu, body: str, blocks: int, threads: int = THREADS, shared: int = 0) -> Estimate:
     found = seen(body, blocks, threads, shared)
     fits = occupancy(gpu.arch, block_threads=threads, registers=32, shared=shared)
@@ -99,8 +104,8 @@ def test_a_copy_takes_the_bandwidth_of_memory(gpu: Gpu) -> None:
     found = run(gpu, COPY, blocks)
     wanted = exactly(32.0 * blocks * THREADS) / (gpu.of("dram_copy") * 1e9)
     assert found.bound == "dram"
-    assert close(found.time_of("dram"), wanted)
-    assert found.time.low == found.time_of("dram").low
+    assert close(time_of(found, "dram"), wanted)
+    assert found.time.low == time_of(found, "dram").low
 
 
 @ALL
@@ -111,7 +116,7 @@ def test_strided_loads_take_whole_sectors(gpu: Gpu, stride: int) -> None:
     body = addressed(stride) + "ld.global.f32 %f1, [%rd4];"
     found = run(gpu, body, blocks)
     moved = exactly(float(min(stride, 32)) * blocks * THREADS)
-    assert close(found.time_of("dram"), moved / (gpu.of("dram_copy") * 1e9))
+    assert close(time_of(found, "dram"), moved / (gpu.of("dram_copy") * 1e9))
 
 
 @ALL
@@ -119,7 +124,7 @@ def test_a_chain_of_products_takes_their_latency(gpu: Gpu) -> None:
     links = 300
     found = run(gpu, "fma.rn.f32 %f1, %f1, %f1, %f1;\n" * links, 1, 32)
     assert found.bound == "latency"
-    assert close(found.time_of("latency"), seconds(gpu, gpu.of("alu_latency") * links))
+    assert close(time_of(found, "latency"), seconds(gpu, gpu.of("alu_latency") * links))
 
 
 @ALL
@@ -130,7 +135,7 @@ def test_independent_products_take_their_pipe(gpu: Gpu) -> None:
     warps = blocks * THREADS / 32
     cycles = exactly(warps * count * 32) / gpu.of("fma") / gpu.of("sms")
     assert found.bound == "compute"
-    assert close(found.time_of("compute"), seconds(gpu, cycles))
+    assert close(time_of(found, "compute"), seconds(gpu, cycles))
 
 
 @ALL
@@ -145,7 +150,7 @@ def test_bank_conflicts_take_passes(gpu: Gpu, ways: int) -> None:
     found = run(gpu, body, blocks, THREADS, 4 * KIB)
     warps = blocks * THREADS / 32
     cycles = exactly(warps * count * ways * 128) / gpu.of("shared") / gpu.of("sms")
-    assert close(found.time_of("shared"), seconds(gpu, cycles))
+    assert close(time_of(found, "shared"), seconds(gpu, cycles))
     assert ways <= 2 or found.bound == "shared"
 
 
@@ -156,7 +161,7 @@ def test_chasing_pointers_takes_the_latency_of_memory(gpu: Gpu) -> None:
     step = "ld.global.u64 %rd4, [%rd3]; add.s64 %rd3, %rd3, %rd4; add.s64 %rd3, %rd3, 4096;\n"
     found = run(gpu, "mov.u64 %rd3, %rd1;\n" + step * links, 1, 32)
     assert found.bound == "latency"
-    assert close(found.time_of("latency"), seconds(gpu, gpu.of("dram_latency") * links))
+    assert close(time_of(found, "latency"), seconds(gpu, gpu.of("dram_latency") * links))
 
 
 @ALL
@@ -167,7 +172,7 @@ def test_chasing_pointers_in_a_cache_takes_its_latency(gpu: Gpu) -> None:
     iterations += f"setp.lt.s32 %p1, %r9, {links};\n@%p1 bra L;"
     found = run(gpu, ".reg .pred %p1;\n" + iterations, 1, 32)
     once = gpu.of("l1_latency") + gpu.of("alu_latency")
-    assert close(found.time_of("latency"), seconds(gpu, once * links))
+    assert close(time_of(found, "latency"), seconds(gpu, once * links))
 
 
 # ---------------------------------------------------------------- the interval itself
@@ -175,7 +180,13 @@ def test_chasing_pointers_in_a_cache_takes_its_latency(gpu: Gpu) -> None:
 
 def test_the_ends_are_the_busiest_and_the_sum() -> None:
     gpu = dict(GPUS)["a100"]
-    asked = Work(1e6, 8, dram_bytes=exactly(1e9), l2_bytes=exactly(2e9), instructions=exactly(1e7))
+    asked = Account(
+        blocks=1e6,
+        resident=8,
+        dram_bytes=exactly(1e9),
+        l2_bytes=exactly(2e9),
+        instructions=exactly(1e7),
+    )
     found = estimate(gpu, asked)
     times = [resource.time for resource in found.resources]
     assert found.time.low == max(time.low for time in times)
@@ -187,7 +198,10 @@ def test_what_is_expected_overlaps_the_more_the_more_blocks_there_are() -> None:
     """One block by itself: the sum. Many: the busiest."""
     gpu = dict(GPUS)["a100"]
     alone, four, many = (
-        estimate(gpu, Work(1e6, resident, dram_bytes=exactly(1e9), l2_bytes=exactly(1e9)))
+        estimate(
+            gpu,
+            Account(blocks=1e6, resident=resident, dram_bytes=exactly(1e9), l2_bytes=exactly(1e9)),
+        )
         for resident in (1, 4, 1000)
     )
     assert alone.expected > four.expected > many.expected
@@ -199,22 +213,22 @@ def test_what_is_expected_overlaps_the_more_the_more_blocks_there_are() -> None:
 
 def test_what_is_likely_lies_in_the_bounds_and_is_not_wide() -> None:
     gpu = dict(GPUS)["a100"]
-    found = estimate(gpu, Work(1e6, 8, dram_bytes=Interval(1e9, 8e9)))
+    found = estimate(gpu, Account(blocks=1e6, resident=8, dram_bytes=Interval(1e9, 8e9)))
     assert found.time.low <= found.likely.low <= found.likely.high <= found.time.high
     assert found.likely.width <= 2.5 + 1e-9
 
 
 def test_few_blocks_leave_multiprocessors_idle() -> None:
     gpu = dict(GPUS)["a100"]
-    few = estimate(gpu, Work(1, 1, instructions=exactly(1e6)))
-    many = estimate(gpu, Work(108, 1, instructions=exactly(1e6)))
+    few = estimate(gpu, Account(blocks=1, resident=1, instructions=exactly(1e6)))
+    many = estimate(gpu, Account(blocks=108, resident=1, instructions=exactly(1e6)))
     assert few.time.low == pytest.approx(108 * many.time.low)
 
 
 def test_a_last_round_that_is_not_full_may_take_as_long_as_a_full_one() -> None:
     gpu = dict(GPUS)["a100"]
-    found = estimate(gpu, Work(109, 1, instructions=exactly(1e6)))
-    compute = found.time_of("compute")
+    found = estimate(gpu, Account(blocks=109, resident=1, instructions=exactly(1e6)))
+    compute = time_of(found, "compute")
     clock = gpu.of("clock")
     assert compute.high / compute.low == pytest.approx(2 * 108 / 109 * clock.high / clock.low)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ptxsw.cost.blocks import Routine
 from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import of_target
-from ptxsw.cost.sass import Control, MachineInstruction, MachineKernel, Sass
+from ptxsw.cost.machine_code import Control, MachineInstruction, MachineKernel, Routine
+from ptxsw.cost.sass import Sass
 from ptxsw.cost.stalls import pace, stall_cycles
 from ptxsw.flow.cfg import build
 from ptxsw.flow.flow_graph import Block, FlowGraph

@@ -22,8 +22,8 @@ from benchmarks.predict import (
     reasons,
 )
 from benchmarks.ranks import rank_correlation
+from ptxsw.cost.account import Interval
 from ptxsw.cost.estimate import Estimate, Resource
-from ptxsw.cost.interval import Interval
 
 
 def row(gpu: str, operator: str, variant: str, measured: float, *bounds: float) -> Row:

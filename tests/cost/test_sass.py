@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sass as table
-from ptxsw.cost import cubin, nvdisasm, sass
+from benchmarks.machine_loops import count, inner_loops
+from ptxsw.cost import cubin, disassembly, sass
 from ptxsw.cost.cubin import BadCubin
-from ptxsw.cost.pipes import pipe
-from ptxsw.cost.sass import MachineInstruction, MachineKernel, Sass, control, count
+from ptxsw.cost.machine_code import MachineInstruction, MachineKernel, control, pipe
+from ptxsw.cost.sass import Sass
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
 from tests.cost.conftest import ARCHES, KERNELS, Tools
@@ -56,7 +57,7 @@ def test_listings(
 def test_the_hot_loop_of_a_stencil(made: Made, arch: str) -> None:
     """nvcc makes four iterations at a time of the loop, and a loop for the rest."""
     kernel = made(text_of("stencil"), arch).kernel("stencil")
-    four, rest = (count(loop) for loop in kernel.inner_loops)
+    four, rest = (count(loop) for loop in inner_loops(kernel))
     assert (four.of("LDG"), four.of("STG")) == (20, 4)
     assert (rest.of("LDG"), rest.of("STG")) == (5, 1)
     assert four.pipes["lsu"] == 24
@@ -71,7 +72,7 @@ def test_a_tile_in_shared_memory(made: Made, arch: str) -> None:
     assert [counts.of(name) for name in ("LDG", "STS", "LDS", "STG")] == [4, 4, 4, 4]
     assert counts.pipes["adu"] >= 1  # the barrier
     assert (kernel.shared, kernel.barriers, kernel.spill_stores) == (32 * 33 * 4, 1, 0)
-    assert kernel.inner_loops == ()
+    assert inner_loops(kernel) == ()
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -85,7 +86,7 @@ def test_double_precision_and_what_it_calls(made: Made, arch: str) -> None:
     called = [routine.name for routine in kernel.routines[1:]]
     assert any("div_rn_f64" in name for name in called)
     assert any("dsqrt_rn_f64" in name for name in called)
-    (loop,) = kernel.inner_loops
+    (loop,) = inner_loops(kernel)
     assert sum(i.root == "CALL" for i in loop) == 2
 
 
@@ -311,7 +312,7 @@ M:	bra M;
 def test_a_loop_that_never_ends_is_no_padding(made: Made) -> None:
     kernel = made(ENDLESS, "sm_80").kernel("wait")
     assert any(i.root == "BRA" and not i.predicate for i in kernel.instructions)
-    assert len(kernel.inner_loops) == 2
+    assert len(inner_loops(kernel)) == 2
     assert all(i.root != "NOP" for i in made(text_of("tile"), "sm_80").kernels[0].instructions)
 
 
@@ -352,7 +353,7 @@ def test_without_nvdisasm_sizes_and_the_ptx_remain(tools: Tools, tmp_path: Path)
     kernel = made.kernel("tile")
     assert made.note.startswith("registers and PTX counts alone: ")
     assert "cannot be run" in made.note
-    assert (kernel.instructions, kernel.routines, kernel.inner_loops) == ((), (), ())
+    assert (kernel.instructions, kernel.routines, inner_loops(kernel)) == ((), (), ())
     assert (kernel.shared, kernel.barriers, kernel.spill_loads) == (4224, 1, 0)
     assert kernel.registers > 0 and kernel.code_size > 0
     assert kernel.ptx["ld.global.f32"] == 4
@@ -378,26 +379,15 @@ def test_nvdisasm_is_looked_for_beside_ptxas_and_on_path(tmp_path: Path) -> None
             (tmp_path / place / name).write_text("\x7fELF")
             (tmp_path / place / name).chmod(0o755)
     on_path = {"PATH": str(tmp_path / "path"), "PTXSW_REAL_PTXAS": str(tmp_path / "no/ptxas")}
-    assert nvdisasm.locate(on_path) == str(tmp_path / "path/nvdisasm")
+    assert disassembly.locate(on_path) == str(tmp_path / "path/nvdisasm")
     both = {**on_path, "PTXSW_REAL_PTXAS": str(tmp_path / "toolkit/bin/ptxas")}
-    assert nvdisasm.locate(both) == str(tmp_path / "toolkit/bin/nvdisasm")
-
-
-def test_a_cubin_alone(tools: Tools) -> None:
-    data = ptxas.assemble(text_of("tile"), "sm_80", ptxas=tools.ptxas, options=["-lineinfo"]).cubin
-    kernel = sass.read_cubin(data, disassembler=tools.nvdisasm).kernel("tile")
-    assert kernel.spill_stores is None and kernel.ptx == {}
-    assert {i.line for i in kernel.instructions if i.root == "BAR"} == {
-        number
-        for number, line in enumerate(text_of("tile").splitlines(), 1)
-        if line.strip().startswith("bar.sync")
-    }
+    assert disassembly.locate(both) == str(tmp_path / "toolkit/bin/nvdisasm")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF\x01", b"\x7fELF\x02" + bytes(70), b"x" * 999])
 def test_what_is_no_cubin(data: bytes) -> None:
     with pytest.raises(BadCubin):
-        sass.read_cubin(data)
+        cubin.read(data)
 
 
 def test_a_damaged_cubin(tools: Tools) -> None:
@@ -414,7 +404,7 @@ def test_a_damaged_cubin(tools: Tools) -> None:
         with contextlib.suppress(BadCubin):
             cubin.read(bytes(changed))
     with pytest.raises(BadCubin):
-        sass.read_cubin(data[:100])
+        cubin.read(data[:100])
 
 
 # ---------------------------------------------------------------- the table

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import ptxsw as package
-from ptxsw.cost.dominance import Ends, dominates
+from ptxsw.cost.account import Ends
+from ptxsw.cost.decide import dominates
 from ptxsw.rewrites.weighing import cannot_count
 from tests.cli.test_cli import ptxsw
 from tests.heads import head

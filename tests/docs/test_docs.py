@@ -182,13 +182,13 @@ def test_programs_run(document: str, tmp_path: Path) -> None:
 
 
 def _can_assemble() -> bool:
-    from ptxsw.cost import nvdisasm
+    from ptxsw.cost import disassembly
     from ptxsw.toolchain.ptxas import NoPtxas, locate
 
     try:
         locate()
-        nvdisasm.locate()
-    except (NoPtxas, nvdisasm.NoNvdisasm):
+        disassembly.locate()
+    except (NoPtxas, disassembly.NoNvdisasm):
         return False
     return True
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw import Options, optimize
-from ptxsw.cost import nvdisasm, sass
+from ptxsw.cost import disassembly, sass
 from ptxsw.rewrites import REWRITES
 from ptxsw.toolchain import ptxas
 
@@ -61,8 +61,8 @@ def difference(old: str, new: str) -> str:
 
 def has_ptxas() -> bool:
     try:
-        return bool(ptxas.locate() and nvdisasm.locate())
-    except (ptxas.NoPtxas, nvdisasm.NoNvdisasm):
+        return bool(ptxas.locate() and disassembly.locate())
+    except (ptxas.NoPtxas, disassembly.NoNvdisasm):
         return False
 
 

@@ -10,7 +10,7 @@ from benchmarks import rewrites
 from benchmarks.programs.memory import MEMORY
 from benchmarks.rewrites import Loop, Note, Row, measured, of_loop, programs, show
 from benchmarks.wavefronts import Executed, Request, execute, wavefronts
-from ptxsw.cost.sass import Control, MachineInstruction
+from ptxsw.cost.machine_code import Control, MachineInstruction
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import NoPtxas
 

@@ -8,7 +8,9 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
+from benchmarks.machine_loops import count
 from benchmarks.programs.memory import MEMORY
+from benchmarks.rewrites import Left, conflicts_left
 from ptxsw.analysis.banks import Banks
 from ptxsw.analysis.shared_banks import bank_traffic, block_shapes, places, shared_arrays
 from ptxsw.changes.permutation import Permutation
@@ -23,14 +25,14 @@ from ptxsw.codegen.permuted_addresses import (
 )
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
-from ptxsw.cost.dominance import WarpWork, dominates
+from ptxsw.cost.decide import dominates, ends_by_counts
 from ptxsw.driver.kernel_state import Progress
 from ptxsw.driver.passes import Passes
 from ptxsw.driver.pipeline import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import added_instructions, bank_choice
 from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
-from ptxsw.rewrites.bank_choice import NONE_HELPS, Left, conflicts_left
+from ptxsw.rewrites.bank_choice import NONE_HELPS
 from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.toolchain.ptxas import NoPtxas
 from tests.heads import head
@@ -157,7 +159,7 @@ def machine_instructions(text: str, arch: str, kernel: str) -> int:
         pytest.skip(str(error))
     if made.note:
         pytest.skip(made.note)
-    return sass.count(made.kernel(kernel).instructions).instructions
+    return count(made.kernel(kernel).instructions).instructions
 
 
 # ---------------------------------------------------------------- real files
@@ -234,20 +236,20 @@ def test_the_block_decides(threads: str, block: object, before: float) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "pays"),
     [
-        (WarpWork(100, 100), WarpWork(110, 50), True),  # banks are busiest, and are so less
+        ((100, 100), (110, 50), True),  # banks are busiest, and are so less
         (
-            WarpWork(400, 100),
-            WarpWork(404, 50),
+            (400, 100),
+            (404, 50),
             True,
         ),  # instructions are as busy, and hardly more so
-        (WarpWork(400, 100), WarpWork(420, 50), False),  # nothing may wait for the banks
-        (WarpWork(400, 100), WarpWork(400, 98), False),  # too little
-        (WarpWork(0, 100), WarpWork(400, 100), False),
-        (WarpWork(100, 100), WarpWork(100, 100), False),
+        ((400, 100), (420, 50), False),  # nothing may wait for the banks
+        ((400, 100), (400, 98), False),  # too little
+        ((0, 100), (400, 100), False),
+        ((100, 100), (100, 100), False),
     ],
 )
-def test_what_dominates(before: WarpWork, after: WarpWork, pays: bool) -> None:
-    assert dominates(after.ends, before.ends) == pays
+def test_what_dominates(before: tuple[int, int], after: tuple[int, int], pays: bool) -> None:
+    assert dominates(ends_by_counts(*after), ends_by_counts(*before)) == pays
 
 
 @pytest.mark.parametrize("name", SHARED)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.machine_loops import count, inner_loops
 from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
 from ptxsw.driver.pipeline import Options, optimize
@@ -374,7 +375,7 @@ def test_validate_refuses_what_needs_a_limit_that_is_not_tested(name: str) -> No
 )
 def test_ptxas_merges_what_is_read_only(name: str, before: int, after: int) -> None:
     loads = [
-        max(sass.count(loop).of("LDG") for loop in read.kernel(name).inner_loops[:1])
+        max(count(loop).of("LDG") for loop in inner_loops(read.kernel(name))[:1])
         for text in (program(name), read_only(name))
         if (read := sass.read(text, "sm_80", lines=False))
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.cost import nvdisasm
+from ptxsw.cost import disassembly
 from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.rewrites import named
 from ptxsw.rewrites.registers import candidate_steps
@@ -38,9 +38,9 @@ def limited(text: str, arch: str = "sm_80", **more: object) -> Result:
 def programs() -> str:
     """The path of ptxas; skips where it or nvdisasm is missing."""
     try:
-        nvdisasm.locate()
+        disassembly.locate()
         return ptxas.locate()
-    except (ptxas.NoPtxas, nvdisasm.NoNvdisasm) as error:
+    except (ptxas.NoPtxas, disassembly.NoNvdisasm) as error:
         pytest.skip(str(error))
 
 
@@ -118,7 +118,7 @@ def test_a_kernel_that_is_at_its_best(programs: str) -> None:
 
 
 def test_without_ptxas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvdisasm, "locate", lambda: "/nowhere/nvdisasm")
+    monkeypatch.setattr(disassembly, "locate", lambda: "/nowhere/nvdisasm")
     monkeypatch.setenv("PTXSW_REAL_PTXAS", "/nowhere/ptxas")
     (reason,) = reasons(limited(operator("tricubic", BLOCK)))
     assert reason == (

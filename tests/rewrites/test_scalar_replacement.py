@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.machine_loops import count, inner_loops
 from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
 from ptxsw.driver import checking
@@ -616,7 +617,7 @@ def test_a_rotation_saves_more_than_a_shuffle() -> None:
     found = []
     for each in (text, rotated, shuffled, made(shuffled).text):
         aimed = re.sub(r"(?m)^\.target\s+sm_\d+", ".target sm_80", each)
-        counts = sass.count(sass.read(aimed, "sm_80", lines=False).kernel("k").inner_loops[0])
+        counts = count(inner_loops(sass.read(aimed, "sm_80", lines=False).kernel("k"))[0])
         iterations = counts.of("STG")
         found.append((counts.instructions / iterations, counts.of("LDG") / iterations))
     before, rotation, shuffle, both_of_them = found
@@ -644,6 +645,6 @@ def test_what_is_left_in_machine_code(
     found = []
     for text in (program(name), replaced(name)):
         aimed = re.sub(r"(?m)^\.target\s+sm_\d+", f".target {arch}", text)
-        counts = sass.count(sass.read(aimed, arch, lines=False).kernel(name).inner_loops[0])
+        counts = count(inner_loops(sass.read(aimed, arch, lines=False).kernel(name))[0])
         found.append((counts.of("LDG"), counts.of("STG")))
     assert found == [before, after]

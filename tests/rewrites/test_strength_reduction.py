@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.machine_loops import count, inner_loops
 from benchmarks.programs.flat import FLAT
 from benchmarks.strength_reduction import operators
-from ptxsw.cost import sass
 from ptxsw.cost.sass import Sass
 from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
@@ -641,8 +641,8 @@ def test_instructions_of_a_iteration(made: Callable[[str, str], Sass], arch: str
     text = loop(*body, sums, store("%r5"), arch=arch).replace("8.0", "8.7")
 
     def iteration(source: str) -> int:
-        loops = made(source, arch).kernel("k").inner_loops
-        return min(sass.count(each).instructions for each in loops)
+        loops = inner_loops(made(source, arch).kernel("k"))
+        return min(count(each).instructions for each in loops)
 
     before, after = iteration(text), iteration(made_of(text))
     assert before >= 21

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ptxsw.cost.sass import MachineInstruction, Sass
+from ptxsw.cost.machine_code import MachineInstruction
+from ptxsw.cost.sass import Sass
 from ptxsw.driver.pipeline import Options, optimize
 from tests.cost.conftest import made, tools
 

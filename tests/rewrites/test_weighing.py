@@ -18,12 +18,11 @@ from ptxsw.analysis.shared_banks import shared_arrays
 from ptxsw.changes.change import Worth
 from ptxsw.changes.permutation import Permutation
 from ptxsw.codegen.excerpt import Excerpts
-from ptxsw.cost import counted, nvdisasm, sass
+from ptxsw.cost import counted, disassembly, sass
+from ptxsw.cost.account import Account, Case, Ends, Interval, exactly
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, together
 from ptxsw.cost.counted import Counted, NotCounted, Use
-from ptxsw.cost.decide import Case, ResourceUse, decide, figures
-from ptxsw.cost.dominance import Ends, gains
-from ptxsw.cost.interval import Interval, exactly
+from ptxsw.cost.decide import account, decide, gains
 from ptxsw.cost.wavefronts import Wavefronts, alike, permuted, wavefronts_of
 from ptxsw.driver import passes
 from ptxsw.driver.pipeline import Options, optimize
@@ -57,7 +56,7 @@ def programs() -> None:
 def runs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the programs were run."""
     found: Counter[str] = Counter()
-    assemble, disassemble = ptxas.assemble, nvdisasm.disassemble
+    assemble, disassemble = ptxas.assemble, disassembly.disassemble
 
     def one(*args: Any, **more: Any) -> Any:
         found["ptxas"] += 1
@@ -68,7 +67,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return disassemble(*args, **more)
 
     monkeypatch.setattr(sass, "assemble", one)
-    monkeypatch.setattr(nvdisasm, "disassemble", other)
+    monkeypatch.setattr(disassembly, "disassemble", other)
     return found
 
 
@@ -415,9 +414,9 @@ def test_code_that_nvdisasm_cannot_read_is_left_alone(
     """ptxas has spoken, and what it said is not known: the rewrites' own counts are no answer."""
 
     def crashes(*given: Any, **more: Any) -> Any:
-        raise nvdisasm.NoNvdisasm("nvdisasm cannot read this cubin (it ended with status -11)")
+        raise disassembly.NoNvdisasm("nvdisasm cannot read this cubin (it ended with status -11)")
 
-    monkeypatch.setattr(nvdisasm, "disassemble", crashes)
+    monkeypatch.setattr(disassembly, "disassemble", crashes)
     monkeypatch.setattr(sass, "_decoded", lambda cubin: None)
     made, _, decision = auto(text_of("chunks"))
     assert made == text_of("chunks") and not decision.kept
@@ -447,12 +446,13 @@ def test_targets_whose_code_is_not_read(arch: str) -> None:
 
 def cost(
     memory: float = 100, issue: float = 100, waits: tuple[float, float] = (0, 0), **more: object
-) -> ResourceUse:
+) -> Account:
     """Cycles of the memory pipe and of the issue slots, and those that a warp waits."""
     cases = tuple(Case({"wavefronts": memory, "issue slots": issue}, one) for one in waits)
     given = {"registers": 32, "local": 0, "shared": 0, "occupancy": {256: 1.0}, "warps": 64,
-             "instructions": 400.0, "wavefronts": exactly(100.0), "cases": cases}  # fmt: skip
-    return ResourceUse(**{**given, **more})  # type: ignore[arg-type]
+             "instructions": exactly(400.0), "wavefronts": exactly(100.0),
+             "cases": cases}  # fmt: skip
+    return Account(**{**given, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -501,7 +501,7 @@ def test_figures_are_those_of_all_resources() -> None:
     made = Counted(
         arch=80, registers=40, local=0, shared=0, pipes={"fma": 400.0}, uses=(Use(3, 4, 25.0),)
     )
-    found = figures(made, Wavefronts({}, {3: lanes(8)}), "sm_80", (256, 1, 1))
+    found = account(made, Wavefronts({}, {3: lanes(8)}), "sm_80", (256, 1, 1))
     assert found.wavefronts == exactly(50)
     assert found.ends == Ends(200, 350)
     assert {case.cycles["fma"] for case in found.cases} == {200}
@@ -553,7 +553,7 @@ def test_both_ends_of_what_is_not_known_have_to_gain() -> None:
     once = structs.replace(counts, uses=counts.uses[:1])
     wide = structs.replace(counts, uses=(Use(3, 8, 100.0),))
     before, one, vector = (
-        figures(each, Wavefronts({}, {3: (), 4: ()}), "sm_80", (256, 1, 1))
+        account(each, Wavefronts({}, {3: (), 4: ()}), "sm_80", (256, 1, 1))
         for each in (counts, once, wide)
     )
     assert decide(before, one).kept and not decide(before, vector).kept
@@ -738,9 +738,9 @@ def test_nvdisasm_is_asked_for_where_it_is_needed(
     ends, nobody can say what a kernel costs."""
 
     def none() -> str:
-        raise nvdisasm.NoNvdisasm("no nvdisasm found; install it")
+        raise disassembly.NoNvdisasm("no nvdisasm found; install it")
 
-    monkeypatch.setattr(nvdisasm, "locate", none)
+    monkeypatch.setattr(disassembly, "locate", none)
     assert cannot_count("sm_80") is None
     assert cannot_count("sm_70") == "no nvdisasm found; install it"
     _, kernel, decision = auto(text_of("chunks"))

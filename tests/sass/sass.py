@@ -11,8 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ptxsw.cost import sass
-from ptxsw.cost.blocks import BYTES
-from ptxsw.cost.sass import MachineInstruction
+from ptxsw.cost.machine_code import BYTES, MachineInstruction
 
 
 def tool(name: str) -> str:

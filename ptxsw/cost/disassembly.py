@@ -1,5 +1,6 @@
-"""What counting needs of machine code, read from its bits: starting nvdisasm takes a quarter of a
-second of CPU, more than ptxas itself for most kernels.
+"""The instructions of a cubin: as nvdisasm prints them, or what counting needs of them, read from
+their bits: starting nvdisasm takes a quarter of a second of CPU, more than ptxas itself for most
+kernels.
 
     bits  0 to  8   the operation; 9 to 11 the form of its operands
     bits 12 to 15   the predicate before it: 7 for none, and whether it is negated
@@ -10,18 +11,19 @@ second of CPU, more than ptxas itself for most kernels.
 
 NVIDIA does not describe the encoding. The table was read off nvdisasm's output, and the tests hold
 each line that comes from here against what nvdisasm says. What does not stand in the table is left
-to nvdisasm.
+to nvdisasm. Its JSON (`-json`) is read; versions that print text only are refused.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from functools import lru_cache
 from struct import iter_unpack
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from ptxsw.cost.cubin import FunctionCode
-from ptxsw.cost.nvdisasm import DisassembledLine
+from ptxsw.toolchain.programs import places, program_file
 
 _BYTES: Final = 16  # of an instruction
 _FIRST: Final = 75  # architectures whose encoding the tests compare
@@ -60,6 +62,73 @@ _DIRECT: Final = 0x9  # the form of a call whose target stands in the instructio
 _COLLECTIVE: Final = 1 << 86  # of WARPSYNC from sm_90 on: a branch
 _LOW: Final = 0xFFFF  # operation, form and predicate
 _HIGH: Final = 7 << 73 - 64 | _COLLECTIVE >> 64  # size, and the branch of WARPSYNC
+
+
+class NoNvdisasm(Exception):
+    """There is no nvdisasm that can read this cubin; the message says what to do."""
+
+
+class DisassembledLine(NamedTuple):
+    """One instruction: `predicate` such as "!P0" or empty, operands without blanks. `control` is
+    true of branches, calls, exits and what gathers lanes; `call` of calls that return."""
+
+    predicate: str
+    opcode: str
+    operands: str
+    control: bool
+    call: bool
+
+
+def locate(environ: Mapping[str, str] | None = None) -> str:
+    """The path of nvdisasm: beside a ptxas that can be found, on PATH, in a Python package.
+    Raises NoNvdisasm."""
+    path = next(places("nvdisasm", environ), None)
+    if path is None:
+        raise NoNvdisasm("no nvdisasm found; install nvidia-cuda-nvdisasm with pip")
+    return path
+
+
+def disassemble(
+    cubin: bytes, nvdisasm: str | None = None, *, timeout: float | None = None
+) -> dict[str, list[DisassembledLine]]:
+    """The instructions of each function of a cubin, in order, padding included.
+
+    `timeout` is in seconds. Raises NoNvdisasm, or subprocess.TimeoutExpired.
+    """
+    import json  # most code is read without nvdisasm
+
+    program = nvdisasm or locate()
+    with program_file(cubin, "input.cubin") as file:
+        command = [program, "-json", file.path]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, timeout=timeout, pass_fds=file.descriptors
+            )
+        except OSError as error:
+            raise NoNvdisasm(f"{program} cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        reason = said[0] if said else f"it ended with status {done.returncode}"
+        raise NoNvdisasm(f"{program} cannot read this cubin ({reason}); install a newer one")
+    try:
+        functions = json.loads(done.stdout)[1]
+        return {f["function-name"]: list(map(_printed, f["sass-instructions"])) for f in functions}
+    except (ValueError, LookupError, TypeError) as error:
+        raise NoNvdisasm(f"{program} prints JSON of another form: {error!r}") from error
+
+
+def _printed(given: Mapping[str, Any]) -> DisassembledLine:
+    kinds = given.get("other-attributes") or {}
+    return DisassembledLine(
+        given.get("predicate", "").removeprefix("@"),
+        given["opcode"],
+        given.get("operands", ""),
+        "control-flow" in kinds,
+        "subroutine-call" in kinds,
+    )
+
+
+# ---------------------------------------------------------------- without it
 
 
 def reads(arch: int) -> bool:

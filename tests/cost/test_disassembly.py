@@ -7,9 +7,9 @@ import random
 import pytest
 
 from benchmarks.scale import many_kernels
-from ptxsw.cost import cubin, decode, nvdisasm, sass
-from ptxsw.cost.decode import decoded
-from ptxsw.cost.sass import MachineInstruction, MachineKernel
+from ptxsw.cost import cubin, disassembly, sass
+from ptxsw.cost.disassembly import decoded
+from ptxsw.cost.machine_code import MachineInstruction, MachineKernel
 from ptxsw.toolchain.ptxas import assemble
 from tests.cost.conftest import KERNELS, Tools
 from tests.heads import head
@@ -149,7 +149,7 @@ def test_what_is_not_in_the_table_is_left_to_nvdisasm(tools: Tools) -> None:
     made = assemble(UNKNOWN, "sm_80", ptxas=tools.ptxas)
     (code,) = cubin.read(made.cubin).functions
     assert decoded(code, 80) is None
-    assert "PMTRIG" in [line.opcode for line in nvdisasm.disassemble(made.cubin)[code.name]]
+    assert "PMTRIG" in [line.opcode for line in disassembly.disassemble(made.cubin)[code.name]]
     found = sass.read(
         UNKNOWN, "sm_80", compared=False, briefly=True,
         ptxas=tools.ptxas, disassembler=tools.nvdisasm,
@@ -177,5 +177,5 @@ def test_bits_that_are_not_looked_at_tell_nothing(arch: int) -> None:
                 name="k", entry=True, code=data, registers=0, stack=0, shared=0, barriers=0,
                 routines=((64, "div"),), branches={}, lines=(),
             )  # fmt: skip
-            line = decode._line(word, 0, arch, {64: "div"})
+            line = disassembly._line(word, 0, arch, {64: "div"})
             assert decoded(code, arch) == (None if line is None else [line])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.cost import sass, variants
-from ptxsw.cost.nvdisasm import NoNvdisasm, locate
+from ptxsw.cost import machine_code, sass
+from ptxsw.cost.disassembly import NoNvdisasm, locate
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.ptxas import AssemblyError
@@ -52,19 +52,19 @@ def programs() -> None:
         pytest.skip(str(error))
 
 
-def read(*texts: str) -> list[variants.Assembled]:
-    found, note = variants.read([parse(text) for text in texts], "scale", "sm_80")
+def read(*texts: str) -> list[sass.Assembled]:
+    found, note = sass.read_several([parse(text) for text in texts], "scale", "sm_80")
     assert note == ""
     return found
 
 
-def by_itself(text: str) -> sass.MachineKernel:
+def by_itself(text: str) -> machine_code.MachineKernel:
     return sass.read(text, "sm_80", compared=False, briefly=True).kernel("scale")
 
 
-def plain(kernel: variants.Assembled) -> sass.MachineKernel:
+def plain(kernel: sass.Assembled) -> machine_code.MachineKernel:
     """Without the numbers that routines for division have in a file."""
-    assert isinstance(kernel, sass.MachineKernel)
+    assert isinstance(kernel, machine_code.MachineKernel)
     return replace(
         kernel,
         instructions=tuple(

@@ -1,4 +1,17 @@
-"""Blocks and loops of machine code, from what nvdisasm prints and what the cubin says of branches.
+"""Machine code (SASS): instructions with their control words, pipelines, blocks and loops.
+
+    LDG.E.CONSTANT R16,[R4.64]    pipe lsu, PTX line 71, stall 4, sets barrier 2
+    FADD R16,R16,R17              pipe fma, PTX line 79, waits for barriers 2 and 3
+
+Control words: from Volta on an instruction has 128 bits, and bits 105 to 125 steer the scheduler:
+stall (4 bits), yield (1), write and read barrier (3 each, 7 for none), wait mask (6), reuse (4).
+Source: Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture
+via Microbenchmarking", arXiv:1804.06826, 2018, section 2.1; the tests hold it on later ones.
+
+Pipelines have the names of NVIDIA's profiler: "alu", "fma", "fp16", "fp64", "xu", "lsu", "adu",
+"cbu", "uniform", "tensor", "tc", "tmem", "tex". What NVIDIA's documents do not say is "unknown".
+`pipes.toml` has the opcodes, each group with its source. (How many lanes a pipe serves is in
+`gpus/*.toml`.)
 
 A block ends at a branch, exit or return, as in PTX (`ptxsw.flow.cfg`); a call does not end one.
 ptxas also leaves loops by a `CALL.REL.NOINC` that never comes back: such a call is a jump. Where a
@@ -7,14 +20,15 @@ branch depends on a register (`BRX`), the cubin lists its targets.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from ptxsw.cost.cubin import FunctionCode
-from ptxsw.cost.nvdisasm import DisassembledLine
+from ptxsw.cost.disassembly import DisassembledLine
 from ptxsw.flow.flow_graph import Block, FlowGraph, reverse_postorder
 
 BYTES: Final = 16  # of an instruction
@@ -24,6 +38,70 @@ _DIRECT: Final = frozenset({"BRA", "CALL", "JMP", "WARPSYNC"})
 _IF_TOGETHER: Final = frozenset({"CONV", "DIV"})  # of BRA, on sm_75 without a further operand
 _INDIRECT: Final = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 _STEERING: Final = _ENDS | _LEAVES | _DIRECT | _INDIRECT
+_MEMORY: Final = frozenset(
+    {"LD", "LDG", "LDL", "LDS", "LDC", "LDCU", "ST", "STG", "STL", "STS", "LDGSTS"}
+)
+_WIDTHS: Final = {
+    "U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32,
+}  # fmt: skip
+UNKNOWN: Final = "unknown"
+TENSOR: Final = frozenset({"tensor", "tc", "tmem"})
+"""Pipes of tensor cores and their memory."""
+_FILE: Final = os.path.join(os.path.dirname(__file__), "pipes.toml")
+
+
+class Control(NamedTuple):
+    """What the scheduler is told with an instruction.
+
+    `stall` is in cycles until the warp's next one. `write` is the barrier (0 to 5) that is set
+    until the result is there, `read` that until the sources are read, each None for none. `wait`
+    has a bit for each barrier waited for, `reuse` one for each source operand kept.
+    """
+
+    stall: int
+    yields: bool  # to another warp; the bit in the code is 0 for yes
+    write: int | None
+    read: int | None
+    wait: int
+    reuse: int
+
+
+class MachineInstruction(NamedTuple):
+    """One instruction of machine code. `address` is in bytes from the start of its function;
+    `predicate` is such as "!P0", or empty. `line` counts from 1 in the PTX text, and `ptx` is the
+    offset there of the PTX instruction; both None where it is from none, or that is not known."""
+
+    address: int
+    opcode: str  # "LDG.E.CONSTANT"
+    operands: str
+    predicate: str
+    control: Control
+    pipe: str
+    line: int | None
+    ptx: int | None
+
+    @property
+    def root(self) -> str:
+        """The opcode without modifiers: "LDG"."""
+        return _root(self.opcode)
+
+    @property
+    def width(self) -> int | None:
+        """Bytes for each lane that a load or store moves; None for any other instruction."""
+        return width(self.opcode)
+
+
+@lru_cache(maxsize=1 << 12)
+def _root(opcode: str) -> str:
+    return opcode.partition(".")[0]
+
+
+@lru_cache(maxsize=1 << 12)
+def width(opcode: str) -> int | None:
+    """Bytes for each lane that a load or store moves; None for any other opcode."""
+    if _root(opcode) not in _MEMORY:
+        return None
+    return next((w for m, w in _WIDTHS.items() if m in opcode.split(".")), 4)
 
 
 class Routine(Struct, frozen=True):
@@ -34,6 +112,86 @@ class Routine(Struct, frozen=True):
     name: str
     flow: FlowGraph
     unresolved: frozenset[int]
+
+
+class MachineKernel(Struct, frozen=True, kw_only=True, dict=True):
+    """One kernel as ptxas made it.
+
+    `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
+    cubin alone was read. `shared` is a block's static shared memory in bytes, without what the
+    system reserves. `ptx` counts the instructions of its PTX by opcode; empty for a cubin alone,
+    and where it was read briefly. `instructions` is empty where there is no nvdisasm; the first of
+    `routines` is the kernel's own.
+    """
+
+    name: str
+    code_size: int  # bytes, padding included
+    registers: int
+    stack: int
+    spill_stores: int | None
+    spill_loads: int | None
+    shared: int
+    barriers: int
+    instructions: tuple[MachineInstruction, ...]
+    routines: tuple[Routine, ...]
+    ptx: Mapping[str, int]
+
+    def of_block(self, block: Block) -> tuple[MachineInstruction, ...]:
+        """The instructions of one block."""
+        return self.instructions[block.start : block.end]
+
+
+def control(word: int) -> Control:
+    """The control word of an instruction of 128 bits."""
+    return _control(word >> 105 & (1 << 21) - 1)
+
+
+@lru_cache(maxsize=1 << 12)
+def _control(bits: int) -> Control:
+    write, read = bits >> 5 & 7, bits >> 8 & 7
+    return Control(
+        stall=bits & 15,
+        yields=not bits >> 4 & 1,
+        write=None if write == 7 else write,
+        read=None if read == 7 else read,
+        wait=bits >> 11 & 63,
+        reuse=bits >> 17 & 15,
+    )
+
+
+# ---------------------------------------------------------------- pipelines
+
+
+@lru_cache(maxsize=1 << 12)
+def pipe(opcode: str, arch: int) -> str:
+    """The pipeline of an opcode such as "LDG.E.128" on an architecture such as 80 (sm_80)."""
+    exceptions, by_opcode = _tables(arch)
+    root, _, modifiers = opcode.partition(".")
+    first = f"{root}.{modifiers.partition('.')[0]}"
+    return exceptions.get(first) or by_opcode.get(root, UNKNOWN)
+
+
+@lru_cache(maxsize=1)
+def _given() -> Mapping[str, Any]:
+    import tomllib
+
+    with open(_FILE, "rb") as file:
+        return tomllib.load(file)
+
+
+@lru_cache(maxsize=32)
+def _tables(arch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    given = _given()
+    by_opcode: dict[str, str] = {}
+    for rule in given["rule"]:
+        if rule.get("from", 0) <= arch < rule.get("below", 1000):
+            for opcode in rule["opcodes"]:
+                assert opcode not in by_opcode, f"{opcode} has two pipes on {arch}"
+                by_opcode[opcode] = rule["pipe"]
+    return given["exceptions"], by_opcode
+
+
+# ---------------------------------------------------------------- blocks
 
 
 def routines(listing: Sequence[DisassembledLine], code: FunctionCode) -> tuple[Routine, ...]:
