@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 import ptxsw
 import ptxsw.findings.judge
 import ptxsw.verify.verdict
+from ptxsw.changes.options import FORMS, SCHEMES
 from ptxsw.driver import pipeline, prediction
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
@@ -41,7 +42,7 @@ from tests.real import CORPUS, FIXTURES, text_of
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 5
 """CPU time after which a mutant is left."""
-LONGEST = 3_500  # characters of a text: small kernels make many mutants a second
+LONGEST = 8_000  # characters of a text: small kernels make many mutants a second
 STATEMENT = re.compile(r"^[ \t]*(@!?[%\w$]+[ \t]+)?([a-z][\w.:]*)([ \t]+[^;\n]*)?;", re.MULTILINE)
 OPERANDS = [
     "%r1", "%rd1", "%f1", "%fd1", "%p1", "%r99999", "%nothing", "nothing", "%tid.x", "%tid",
@@ -270,12 +271,19 @@ def _run(module: Module) -> None:
             )  # fmt: skip
 
 
+def _options(text: str) -> ptxsw.Options:
+    """One of the schemes and forms, always the same for a text."""
+    dice = random.Random(text)
+    scheme, form = dice.choice(SCHEMES), dice.choice(FORMS)
+    return ptxsw.Options(mode="force", scheme=scheme, form=form, budget_s=2.0)
+
+
 STEPS: dict[str, Callable[[str, str], Any]] = {
     "parse": lambda _, new: [f.body for f in parse(new).functions],
     "run": lambda _, new: _run(parse(new)),
     "check": lambda _, new: pipeline.check(new, ptxas=False),
     "analyze": lambda _, new: pipeline.analyze(new),
-    "optimize": lambda _, new: pipeline.optimize(new, ptxsw.Options(mode="force")),
+    "optimize": lambda _, new: pipeline.optimize(new, _options(new)),
     "predict": lambda _, new: prediction.predict(new, rewrites=False, arch="sm_80"),
     "verify": lambda old, new: ptxsw.verify(old, new, seeds=(1,), launches=()),
 }  # fmt: skip
