@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.driver.lean_start import collect_seldom
+from ptxsw.toolchain import find
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background so, and the programs under test would inherit it.
@@ -163,6 +165,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what was found into the golden files; look at the difference afterwards",
     )
+
+
+@pytest.fixture
+def needs_ptxas() -> None:
+    if find.real_ptxas(os.environ) is None:
+        pytest.skip("no ptxas")
 
 
 @pytest.fixture

@@ -28,20 +28,20 @@ _Ground: TypeAlias = Term | _Base | frozenset[Term]
 """What may decide a condition: another one, the range of a sum, or a choice among conditions."""
 
 
-class Range(Struct, frozen=True):
-    """`count` numbers from `low` on, modulo 2^`width`."""
+class WrappedRange(Struct, frozen=True):
+    """`count` numbers from `low` on, modulo 2^`width` (LLVM: ConstantRange)."""
 
     low: int
     count: int
     width: int
 
-    def within(self, other: Range) -> bool:
+    def within(self, other: WrappedRange) -> bool:
         """Are all numbers of this range in the other?"""
         return (self.low - other.low) % (1 << self.width) + self.count <= other.count or (
             other.count == 1 << self.width
         )
 
-    def both(self, other: Range) -> Range:
+    def both(self, other: WrappedRange) -> WrappedRange:
         """The numbers that are in both ranges; where that is no single range, the smaller one."""
         # Counted from this range's lowest number, the other one lies from `begin` to `end`. If it
         # does not pass `size`, the overlap is one piece; else the other range goes on at 0, and
@@ -51,33 +51,33 @@ class Range(Struct, frozen=True):
         end = begin + other.count
         if end <= size:
             count = max(0, min(self.count, end) - begin)
-            return Range((self.low + begin) % size, count, self.width)
+            return WrappedRange((self.low + begin) % size, count, self.width)
         if begin < self.count:
             return min(self, other, key=lambda r: r.count)
-        return Range(self.low, min(self.count, end - size), self.width)
+        return WrappedRange(self.low, min(self.count, end - size), self.width)
 
-    def mirrored(self) -> Range:
+    def mirrored(self) -> WrappedRange:
         """The numbers with the opposite sign: -x for each x, from -(low + count - 1) on."""
-        return Range((1 - self.low - self.count) % (1 << self.width), self.count, self.width)
+        return WrappedRange((1 - self.low - self.count) % (1 << self.width), self.count, self.width)
 
-    def moved(self, by: int) -> Range:
-        return Range((self.low + by) % (1 << self.width), self.count, self.width)
+    def moved(self, by: int) -> WrappedRange:
+        return WrappedRange((self.low + by) % (1 << self.width), self.count, self.width)
 
-    def others(self) -> Range:
+    def others(self) -> WrappedRange:
         """The numbers that are not in the range."""
         size = 1 << self.width
-        return Range((self.low + self.count) % size, size - self.count, self.width)
+        return WrappedRange((self.low + self.count) % size, size - self.count, self.width)
 
 
 class _Notes:
     """Results about single conditions, which do not depend on what else is known."""
 
     def __init__(self) -> None:
-        self.compared: dict[Term, tuple[_Base, Range] | None] = {}
+        self.compared: dict[Term, tuple[_Base, WrappedRange] | None] = {}
         self.grounds: dict[Term, frozenset[_Ground]] = {}
         self.choices: dict[Term, frozenset[Term]] = {}
         self.bits: dict[_Base, tuple[tuple[_Base, int, int], ...]] = {}
-        self.possible: dict[_Base, Range] = {}
+        self.possible: dict[_Base, WrappedRange] = {}
 
 
 class ConditionFacts:
@@ -98,7 +98,7 @@ class ConditionFacts:
         self._false: set[Term] = set(before._false if before else ())  # the contrary of each
         # Of each, one condition at least is true.
         self._choices: set[frozenset[Term]] = set(before._choices if before else ())
-        self._ranges: dict[_Base, Range] = dict(before._ranges if before else ())
+        self._ranges: dict[_Base, WrappedRange] = dict(before._ranges if before else ())
         self._news: set[_Ground] = set()
         self.impossible = before is not None and before.impossible
         choices = list(self._learn(given))
@@ -135,7 +135,7 @@ class ConditionFacts:
             grounds[node] = frozenset(own).union(*(grounds[side] for side in _sides(node)))
         return grounds[term]
 
-    def _compared(self, term: Term) -> tuple[_Base, Range] | None:
+    def _compared(self, term: Term) -> tuple[_Base, WrappedRange] | None:
         notes = self._notes.compared
         if term not in notes:
             notes[term] = _compared(self._terms, term)
@@ -213,7 +213,7 @@ class ConditionFacts:
         self._ranges[base] = left
         self.impossible = self.impossible or not left.count
 
-    def _range(self, base: _Base) -> Range:
+    def _range(self, base: _Base) -> WrappedRange:
         learned = self._ranges.get(base) or self._notes.possible.get(base)
         if learned is None:
             learned = self._notes.possible[base] = _possible(base)
@@ -274,13 +274,13 @@ class ConditionFacts:
             return True
         return False if here.within(asked.others()) else None
 
-    def _bits(self, base: _Base) -> Range | None:
+    def _bits(self, base: _Base) -> WrappedRange | None:
         """Some bits of a number that is known: sizes of a block often are."""
         for whole, constant, low in self._bits_of(base):
             whole_range, width = self._range(whole), base[0]
             if whole_range.count == 1:
                 value = (whole_range.low + constant) % (1 << whole_range.width)
-                return Range((value >> low) % (1 << width), 1, width)
+                return WrappedRange((value >> low) % (1 << width), 1, width)
         return None
 
 
@@ -310,7 +310,7 @@ def _parts_of_zero(terms: Terms, term: Term) -> Iterator[Term]:
                 yield from (terms.eq(side, value) for side in other.args)
 
 
-def _compared(terms: Terms, term: Term) -> tuple[_Base, Range] | None:
+def _compared(terms: Terms, term: Term) -> tuple[_Base, WrappedRange] | None:
     """A comparison with a number as a sum without its constant, and where that lies."""
     negated = term.kind is op.NOT
     inner = term.args[0] if negated else term
@@ -332,26 +332,26 @@ def _compared(terms: Terms, term: Term) -> tuple[_Base, Range] | None:
     return (value.width, items), told
 
 
-def _allowed(kind: Op, left: Term, right: Term) -> Range:
+def _allowed(kind: Op, left: Term, right: Term) -> WrappedRange:
     """Which numbers the side that is no number may be."""
     width, half = left.width, 1 << left.width - 1
     size = 2 * half
     if kind is op.EQ:
-        return Range((left if left.kind is op.CONST else right).value, 1, width)
+        return WrappedRange((left if left.kind is op.CONST else right).value, 1, width)
     least = half if kind in op.SIGNED else 0
     strict = kind in op.STRICT
     if right.kind is op.CONST:
-        return Range(least, (right.value - least) % size + (not strict), width)
+        return WrappedRange(least, (right.value - least) % size + (not strict), width)
     # From the number up to the largest one, behind which `least` comes again.
     begin = left.value + strict
     count = (least - left.value) % size or size
-    return Range(begin % size, count - strict, width)
+    return WrappedRange(begin % size, count - strict, width)
 
 
-def _possible(base: _Base) -> Range:
+def _possible(base: _Base) -> WrappedRange:
     """The range of a sum of which nothing is known but the bits that its terms may have."""
     width, items = base
     most, size = 0, 1 << width
     for part, factor in items:
         most += factor * ones(part)
-    return Range(0, min(most + 1, size), width)
+    return WrappedRange(0, min(most + 1, size), width)

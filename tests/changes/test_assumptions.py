@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 
 ROOT = Path(__file__).parents[2]
 NAMES = "|".join(ASSUMPTIONS)

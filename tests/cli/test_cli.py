@@ -6,39 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from ptxsw.driver import pipeline
 from ptxsw.rewrites.weighing import cannot_count
-from ptxsw.toolchain import find
-
-ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
-JACOBI = KERNELS / "jacobi.ptx"
-
-
-def ptxsw(
-    *arguments: object,
-    cwd: Path | None = None,
-    stdin: bytes = b"",
-    env: Mapping[str, str] | None = None,
-    **environ: str,
-) -> subprocess.CompletedProcess[bytes]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PTXSW_")}
-    return subprocess.run(
-        [sys.executable, "-m", "ptxsw", *map(str, arguments)],
-        cwd=cwd or ROOT, env={**kept, **(env or {}), **environ}, input=stdin,
-        capture_output=True, timeout=60,
-    )  # fmt: skip
-
-
-@pytest.fixture
-def needs_ptxas() -> None:
-    if find.real_ptxas(os.environ) is None:
-        pytest.skip("no ptxas")
+from tests.command_line import JACOBI, KERNELS, ROOT, ptxsw
 
 
 def test_version_is_answered_before_typer_is_imported() -> None:
@@ -125,23 +99,6 @@ def test_optimize_writes_its_proofs(tmp_path: Path) -> None:
     for path in proofs:
         text = path.read_text()
         assert "(assert" in text and text.rstrip().endswith("(check-sat)")
-
-
-CONTRACT = {"scheme": ("paper", "early", "halo"), "form": ("keep", "versioned", "uniform")}
-NOT_YET = [
-    (option, name)
-    for option, names in CONTRACT.items()
-    for name in names
-    if name not in {"scheme": pipeline.SCHEMES, "form": pipeline.FORMS}[option]
-]
-
-
-@pytest.mark.parametrize(("option", "name"), [*NOT_YET, ("scheme", "x"), ("form", "x")])
-def test_what_optimize_does_not_know_it_says(option: str, name: str, tmp_path: Path) -> None:
-    done = ptxsw("optimize", JACOBI, "-o", tmp_path / "out", f"--{option}", name)
-    assert done.returncode == 2 and done.stdout == b""
-    assert f"Invalid value for '--{option}': {name!r} is not one of 'auto', " in str(done.stderr)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_explains_every_scheme_and_form() -> None:
@@ -231,11 +188,9 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         (["assemble", "ok.ptx"], "usage: ptxsw assemble"),
         (["report", "none"], "none: No such file or directory"),
         (["toolkit", ".", "shadow"], "not a CUDA toolkit: there is no bin/ptxas"),
-        (["exec", "no-such-command"], "no-such-command: No such file or directory"),
-        (["exec", "--", "no-such-command"], "no-such-command: No such file or directory"),
         (["env", "make"], "'TOOL': 'make' is not one of 'nvcc', 'clang', "),
     ],
-    ids=" ".join,
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
     """Status 2, the reason in words, no traceback, and no output."""
@@ -247,12 +202,6 @@ def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stdout == b""
     assert message in done.stderr.decode() and b"Traceback" not in done.stderr
     assert set(tmp_path.iterdir()) == before
-
-
-def test_errors_are_drawn(tmp_path: Path) -> None:
-    (tmp_path / "bad.ptx").write_text(JACOBI.read_text().replace("[%rd6+4];", "[%rd6+4;"))
-    lines = ptxsw("analyze", "bad.ptx", cwd=tmp_path).stderr.decode().splitlines()
-    assert lines[0].startswith("bad.ptx:78:") and "^" in lines[2]
 
 
 @pytest.mark.parametrize("arguments", [["optimize"], ["analyze"], ["nonsense"], ["cache", "x"]])

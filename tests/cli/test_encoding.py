@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import JACOBI, ptxsw
+from tests.command_line import JACOBI, ptxsw
 
 COMMENT = "//warm.cu:1 // Ausgleich der W\xe4rme -- L\xf6sung f\xfcr du/dt".encode("latin-1")
 

@@ -6,19 +6,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import sys
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
 import pytest
 
-from ptxsw import cli
 from ptxsw.cli.terminal import GuardedStream
 from ptxsw.ptx import printable
 from ptxsw.report.machine_code import MachineCode
-from tests.cli.test_cli import JACOBI
+from tests.command_line import JACOBI, ptxsw
 
 SECRET = "hunter2"
 FIELDS = """\
@@ -60,29 +57,17 @@ class Said(NamedTuple):
 
 
 class Commands:
-    """The command line in this process, which would take ten times as long in others. What asks
-    ptxas is left out."""
+    """The command line under the settings of the test. What asks ptxas is left out."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self._capsys, self._patch = capsys, patch
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
         nothing = MachineCode(None, (), "")
         patch.setattr("ptxsw.report.machine_code.machine_code", lambda *_: nothing)
         patch.setattr("ptxsw.cli.report_run._predicted", lambda *_: None)
 
     def __call__(self, *arguments: object, cwd: Path | None = None) -> Said:
-        with self._patch.context() as patch:
-            patch.setattr(sys, "argv", ["ptxsw", *map(str, arguments)])
-            patch.setattr(sys, "stdout", sys.stdout)  # `run` sets another
-            patch.setattr(sys, "stderr", sys.stderr)
-            if cwd is not None:
-                patch.chdir(cwd)
-            patch.setattr(signal, "signal", lambda *_: None)
-            status: object = 0
-            try:
-                cli.run()
-            except SystemExit as error:
-                status = error.code
-        return Said(int(str(status or 0)), *self._capsys.readouterr())
+        settings = {k: v for k, v in os.environ.items() if k.startswith("PTXSW_")}
+        done = ptxsw(*arguments, cwd=cwd, env=settings)
+        return Said(done.returncode, *(os.fsdecode(said) for said in (done.stdout, done.stderr)))
 
     def check(self, path: Path, *more: str, cwd: Path | None = None) -> str:
         """All that `check` says of a file, on both streams."""
@@ -98,8 +83,8 @@ class Commands:
 
 
 @pytest.fixture
-def ptxsw(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
-    return Commands(capsys, monkeypatch)
+def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
+    return Commands(monkeypatch)
 
 
 # ---------------------------------------------------------------- files of the machine
@@ -107,21 +92,21 @@ def ptxsw(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("here", [None, Path("/"), Path("/proc/self")])
 def test_the_environment_is_not_shown(
-    ptxsw: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Path | None
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Path | None
 ) -> None:
     """Not even to who works in the root directory, below which everything lies."""
     monkeypatch.setenv("PASSWORD", SECRET)
     for file in ("/proc/self/environ", "../../../../../../../proc/self/environ", "environ"):
         ptx = written(tmp_path / "k.ptx", file)
-        for show in (ptxsw.check, ptxsw.page):
+        for show in (commands.check, commands.page):
             assert SECRET not in show(ptx, cwd=here)
-        assert f"{file}:1:1: warning" in ptxsw.check(ptx, "--format", "text")
+        assert f"{file}:1:1: warning" in commands.check(ptx, "--format", "text")
 
 
 @pytest.mark.parametrize(
     "file", ["{}/settings.py", "../secret/settings.py", "x.cu", "in/settings.py"]
 )
-def test_sources_of_others_are_not_shown(ptxsw: Commands, tmp_path: Path, file: str) -> None:
+def test_sources_of_others_are_not_shown(commands: Commands, tmp_path: Path, file: str) -> None:
     """By no path, by no link to a file, by no link to a directory."""
     secret, work = tmp_path / "secret", tmp_path / "work"
     secret.mkdir()
@@ -129,22 +114,22 @@ def test_sources_of_others_are_not_shown(ptxsw: Commands, tmp_path: Path, file: 
     ptx = written(work / "k.ptx", file.format(secret))
     (work / "x.cu").symlink_to(secret / "settings.py")
     (work / "in").symlink_to(secret)
-    for show in (ptxsw.check, ptxsw.page):
+    for show in (commands.check, commands.page):
         assert SECRET not in show(ptx)
-    assert "is not shown: it lies below neither the PTX, nor the working dir" in ptxsw.check(ptx)
-    assert SECRET in ptxsw.check(ptx, "--source-root", str(tmp_path))
-    assert SECRET in ptxsw.page(ptx, "--source-root", "/usr", "--source-root", str(secret))
+    assert "is not shown: it lies below neither the PTX, nor the working dir" in commands.check(ptx)
+    assert SECRET in commands.check(ptx, "--source-root", str(tmp_path))
+    assert SECRET in commands.page(ptx, "--source-root", "/usr", "--source-root", str(secret))
 
 
-def test_a_link_to_what_is_no_source_is_not_shown(ptxsw: Commands, tmp_path: Path) -> None:
+def test_a_link_to_what_is_no_source_is_not_shown(commands: Commands, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"PASSWORD={SECRET}\n" * 3)
     (tmp_path / "x.cu").symlink_to(".env")
     for file in (".env", "x.cu"):
         ptx = written(tmp_path / "k.ptx", file)
-        assert SECRET not in ptxsw.check(ptx) and SECRET not in ptxsw.page(ptx)
+        assert SECRET not in commands.check(ptx) and SECRET not in commands.page(ptx)
 
 
-def test_pipes_devices_and_huge_files_are_not_read(ptxsw: Commands, tmp_path: Path) -> None:
+def test_pipes_devices_and_huge_files_are_not_read(commands: Commands, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.cu")
     (tmp_path / "device.cu").symlink_to("/dev/zero")
     (tmp_path / "own.cu").symlink_to("/dev/stdin")
@@ -155,19 +140,19 @@ def test_pipes_devices_and_huge_files_are_not_read(ptxsw: Commands, tmp_path: Pa
         ("huge.cu", "it is larger than 4 MB"), ("own.cu", ""),
     ]:  # fmt: skip
         ptx = written(tmp_path / "k.ptx", file)
-        assert (f"{file} is not shown: " if reason else "") + reason in ptxsw.check(ptx)
-        ptxsw.page(ptx)
+        assert (f"{file} is not shown: " if reason else "") + reason in commands.check(ptx)
+        commands.page(ptx)
 
 
-def test_sources_are_found_where_they_moved(ptxsw: Commands, tmp_path: Path) -> None:
+def test_sources_are_found_where_they_moved(commands: Commands, tmp_path: Path) -> None:
     """Compiled elsewhere; the sources are below a root, under the last parts of their path."""
     (tmp_path / "repo" / "src").mkdir(parents=True)
     (tmp_path / "repo" / "src" / "k.cu").write_text("the first line\n")
     ptx = written(tmp_path / "build" / "k.ptx", "/home/ci/work/src/k.cu")
-    assert "the first line" not in ptxsw.check(ptx)
-    said = ptxsw.check(ptx, "--source-root", "../repo", cwd=ptx.parent)
+    assert "the first line" not in commands.check(ptx)
+    said = commands.check(ptx, "--source-root", "../repo", cwd=ptx.parent)
     assert "../repo/src/k.cu:1:1: warning" in said and "    1 | the first line\n" in said
-    done = ptxsw("check", ptx, "--source-root", "none", cwd=tmp_path)
+    done = commands("check", ptx, "--source-root", "none", cwd=tmp_path)
     assert (done.status, done.stderr) == (2, "--source-root: none: no such directory\n")
 
 
@@ -186,14 +171,14 @@ def test_sources_are_found_where_they_moved(ptxsw: Commands, tmp_path: Path) -> 
     ids=["roots of toolkits", "depth", "silencing", "digits"],
 )
 def test_long_names_and_lines_take_no_time(
-    ptxsw: Commands, tmp_path: Path, file: str, old: str, new: str
+    commands: Commands, tmp_path: Path, file: str, old: str, new: str
 ) -> None:
     """What searches them takes time in proportion to their length."""
     ptx = written(tmp_path / "k.ptx", file)
     ptx.write_text(ptx.read_text().replace(old, new) if old else ptx.read_text())
     begin = process_time()
-    ptxsw("check", ptx, "--no-ptxas")
-    ptxsw.page(ptx)
+    commands("check", ptx, "--no-ptxas")
+    commands.page(ptx)
     assert process_time() - begin < 5
 
 
@@ -223,60 +208,60 @@ def harmless(said: str) -> bool:
 
 
 @pytest.mark.parametrize("file", MEAN.values(), ids=MEAN)
-def test_names_of_files_are_no_commands(ptxsw: Commands, tmp_path: Path, file: str) -> None:
+def test_names_of_files_are_no_commands(commands: Commands, tmp_path: Path, file: str) -> None:
     ptx = written(tmp_path / "k.ptx", file)
     (tmp_path / "y.cu").write_text("a\n")
-    assert harmless(ptxsw.check(ptx))
-    (only,) = ptxsw.check(ptx, "--format", "github").splitlines()
+    assert harmless(commands.check(ptx))
+    (only,) = commands.check(ptx, "--format", "github").splitlines()
     assert only.startswith("::warning file=") and harmless(only[2:])
     for format in ("json", "sarif"):
-        done = ptxsw("check", ptx, "--no-ptxas", "--format", format)
+        done = commands("check", ptx, "--no-ptxas", "--format", format)
         assert harmless(done.stdout) and json.loads(done.stdout)
     for format in ("text", "markdown"):
-        assert harmless(ptxsw("analyze", ptx, "--format", format).stdout)
-    assert harmless(ptxsw("report", ptx).stdout)
-    html = ptxsw.page(ptx)
+        assert harmless(commands("analyze", ptx, "--format", format).stdout)
+    assert harmless(commands("report", ptx).stdout)
+    html = commands.page(ptx)
     assert printed(html) and "\\u001b" not in html and "<img" not in html
 
 
-def test_markdown_stays_a_table(ptxsw: Commands, tmp_path: Path) -> None:
+def test_markdown_stays_a_table(commands: Commands, tmp_path: Path) -> None:
     ptx = written(tmp_path / "k.ptx", MEAN["Markdown"])
-    said = ptxsw("analyze", ptx, "--format", "markdown").stdout
+    said = commands("analyze", ptx, "--format", "markdown").stdout
     assert r"x\|y\<img src=z>[a]\(b)\`.cu:1" in said
 
 
 @pytest.mark.parametrize("line", ["\x1b[2J\x9b::a", "::stop-commands::a", "a ##[error]", "\u202eb"])
-def test_lines_of_sources_are_no_commands(ptxsw: Commands, tmp_path: Path, line: str) -> None:
+def test_lines_of_sources_are_no_commands(commands: Commands, tmp_path: Path, line: str) -> None:
     ptx = written(tmp_path / "k.ptx", "k.cu")
     (tmp_path / "k.cu").write_text(f"{line}\n" * 2)
-    said = ptxsw.check(ptx)
+    said = commands.check(ptx)
     assert harmless(said) and "    1 | " in said
-    assert printed(ptxsw.page(ptx))
+    assert printed(commands.page(ptx))
 
 
-def test_errors_draw_harmless_lines(ptxsw: Commands, tmp_path: Path) -> None:
+def test_errors_draw_harmless_lines(commands: Commands, tmp_path: Path) -> None:
     """With the caret below the character that is meant, in a part of a long line."""
     path = tmp_path / "::stop::\x1b[2J.ptx"
     path.write_text(".version 8.0\n.target sm_80\n\t\x1b[2J\x9b\r\u202e ?\n")
     for command in (("analyze",), ("check",), ("optimize", "-o", "-"), ("predict",), ("report",)):
-        done = ptxsw(command[0], path.name, *command[1:], cwd=tmp_path)
+        done = commands(command[0], path.name, *command[1:], cwd=tmp_path)
         said = done.stderr
         assert done.status == 2 and harmless(said), command
         assert said.startswith(r"\x3a:stop::\x1b[2J.ptx:3:"), command
     assert said.splitlines()[1] == "    3 | \t\\x1b[2J\\x9b\\r\\u202e ?"
     path.write_text(f".version 8.0\n.target sm_80\n.entry k() {{ {'add ' * 1_000_000}}}\n")
-    said = ptxsw("analyze", path.name, cwd=tmp_path).stderr
+    said = commands("analyze", path.name, cwd=tmp_path).stderr
     assert len(said) < 2000 and "^" in said
 
 
 def test_what_ptxas_says_is_harmless(
-    ptxsw: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = tmp_path / "ptxas"
     fake.write_text("#!/bin/sh\nprintf '::stop::\\033[2J\\377\\n' >&2\nexit 1\n")
     fake.chmod(0o700)
     monkeypatch.setenv("PTXSW_REAL_PTXAS", str(fake))
-    done = ptxsw("assemble", JACOBI, "-o", tmp_path / "out")
+    done = commands("assemble", JACOBI, "-o", tmp_path / "out")
     assert done == (2, "", "\\x3a:stop::\\x1b[2J\\xff\n")
 
 
@@ -299,27 +284,27 @@ def test_what_a_stream_is_given_is_guarded() -> None:
 # ---------------------------------------------------------------- names of files and kernels
 
 
-def test_names_that_are_not_utf8(ptxsw: Commands, tmp_path: Path) -> None:
+def test_names_that_are_not_utf8(commands: Commands, tmp_path: Path) -> None:
     """Each output can be read again; SARIF has the very bytes of the name."""
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/k\xff\n.ptx"))
     path.write_text(text("none.cu").replace(".loc", "//"))
-    assert r"k\xff\n.html" in ptxsw.page(path).split("</title>")[0].replace(".ptx", ".html")
-    said = ptxsw.check(path)
+    assert r"k\xff\n.html" in commands.page(path).split("</title>")[0].replace(".ptx", ".html")
+    said = commands.check(path)
     assert harmless(said) and said.startswith(rf"{tmp_path}/k\xff\n.ptx:12:1: warning")
-    log = json.loads(ptxsw("check", path, "--no-ptxas", "--format", "sarif").stdout)
+    log = json.loads(commands("check", path, "--no-ptxas", "--format", "sarif").stdout)
     [result] = log["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place["uri"].endswith("/k%FF%0A.ptx")
     for command in (("analyze", path), ("check", path, "--no-ptxas")):
-        done = ptxsw(*command, "--format", "json")
+        done = commands(*command, "--format", "json")
         assert r"k\\xff\n.ptx" in done.stdout, done.stderr
     json_report = tmp_path / "r.json"
-    done = ptxsw("optimize", path, "-o", tmp_path / "o.ptx", "--report", json_report)
+    done = commands("optimize", path, "-o", tmp_path / "o.ptx", "--report", json_report)
     assert done.status == 0 and harmless(done.stdout), done.stderr
-    assert harmless(ptxsw("report", json_report).stdout)
+    assert harmless(commands("report", json_report).stdout)
 
 
-def test_names_of_kernels_that_are_too_long_for_a_file(ptxsw: Commands, tmp_path: Path) -> None:
+def test_names_of_kernels_that_are_too_long_for_a_file(commands: Commands, tmp_path: Path) -> None:
     """Their proofs are told apart by a digest."""
     jacobi = JACOBI.read_text()
     kernel = jacobi[jacobi.index(".visible") :]
@@ -327,7 +312,7 @@ def test_names_of_kernels_that_are_too_long_for_a_file(ptxsw: Commands, tmp_path
     head = jacobi[: jacobi.index(".visible")]
     path = tmp_path / "long.ptx"
     path.write_text(head + "\n".join(kernel.replace("jacobi", name) for name in names))
-    done = ptxsw(
+    done = commands(
         "optimize", path, "-o", tmp_path / "o.ptx", "--mode", "force", "--emit-smt2", tmp_path / "p"
     )
     assert done.status == 0, done.stderr
@@ -342,22 +327,22 @@ DEEP = b'{"ptxsw_baseline": ' + b"[" * 100_000
 
 
 def test_json_that_is_nested_without_end(
-    ptxsw: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "deep.json"
     path.write_bytes(DEEP)
     monkeypatch.setenv("PTXSW_TUNED", str(path))
     reason = "not JSON that can be read: nested too deeply\n"
-    done = ptxsw("check", JACOBI, "--no-ptxas", "--baseline", path)
+    done = commands("check", JACOBI, "--no-ptxas", "--baseline", path)
     assert done == (2, "", f"{path}: not a baseline of ptxsw: {reason}")
-    done = ptxsw("cache", "info")
+    done = commands("cache", "info")
     assert (done.status, done.stderr) == (2, f"{path}: {reason}")
-    assert ptxsw("optimize", JACOBI, "-o", tmp_path / "o.ptx").status == 0
+    assert commands("optimize", JACOBI, "-o", tmp_path / "o.ptx").status == 0
 
 
-def test_reports_of_a_hostile_build(ptxsw: Commands, tmp_path: Path) -> None:
+def test_reports_of_a_hostile_build(commands: Commands, tmp_path: Path) -> None:
     """Their strings are data, and only regular files are read."""
-    done = ptxsw("optimize", JACOBI, "-o", os.devnull, "--report", tmp_path / "r.json")
+    done = commands("optimize", JACOBI, "-o", os.devnull, "--report", tmp_path / "r.json")
     assert done.status == 0
     report = json.loads((tmp_path / "r.json").read_text())
     mean = "\n".join(MEAN.values())
@@ -369,6 +354,6 @@ def test_reports_of_a_hostile_build(ptxsw: Commands, tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(json.dumps(report))
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "::stop::\x1b[2J.json").write_bytes(DEEP)
-    done = ptxsw("report", tmp_path)
+    done = commands("report", tmp_path)
     assert done.status == 2
     assert harmless(done.stdout) and harmless(done.stderr)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.cli.app import GROUPS
-from tests.cli.test_cli import JACOBI, ROOT, ptxsw
+from tests.command_line import JACOBI, ROOT, ptxsw
 
 MATMUL = ROOT / "tests" / "report" / "ptx" / "matmul.ptx"
 TRANSPOSE = ROOT / "benchmarks" / "programs" / "ptx" / "transpose-float.ptx"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ptxsw.cli import _plain, analyze, analyze_run, optimize, optimize_run, report, report_run
 from ptxsw.cli.commands import app
 from ptxsw.cli.rows import read
-from tests.cli.test_cli import JACOBI
+from tests.command_line import JACOBI
 
 PLAIN = [
     "a.ptx -o out.ptx",

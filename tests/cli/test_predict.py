@@ -14,7 +14,7 @@ import pytest
 
 import ptxsw as package
 from ptxsw.rewrites.weighing import cannot_count
-from tests.cli.test_cli import ROOT, ptxsw
+from tests.command_line import ROOT, ptxsw
 
 KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
 JACOBI = KERNELS / "jacobi.ptx"

@@ -9,7 +9,7 @@ import pytest
 
 from ptxsw.toolchain import find
 from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError
-from tests.cli.test_cli import ROOT, ptxsw
+from tests.command_line import ROOT, ptxsw
 
 
 def test_all_variables_are_known() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import JACOBI, ROOT, ptxsw
+from tests.command_line import JACOBI, ROOT, ptxsw
 
 TRANSPOSE = ROOT / "tests" / "report" / "ptx" / "transpose.ptx"
 

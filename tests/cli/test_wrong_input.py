@@ -19,9 +19,7 @@ from ptxsw.cli.options import Form, Mode, Scheme
 from ptxsw.cli.standin import Tool
 from ptxsw.driver import pipeline
 from ptxsw.gpu.upper_bound import BOUNDS
-from tests.cli.test_cli import JACOBI, KERNELS, ROOT, needs_ptxas, ptxsw
-
-__all__ = ["needs_ptxas"]
+from tests.command_line import JACOBI, KERNELS, ROOT, ptxsw
 
 MATMUL = ROOT / "tests" / "report" / "ptx" / "matmul.ptx"
 ENDLESS = ROOT / "tests" / "docs" / "inputs" / "endless.ptx"

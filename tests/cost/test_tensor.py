@@ -12,7 +12,7 @@ import ptxsw as package
 from ptxsw.cost.account import Ends
 from ptxsw.cost.decide import dominates
 from ptxsw.rewrites.weighing import cannot_count
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 from tests.heads import head
 
 needs_ptxas = pytest.mark.skipif(bool(cannot_count("sm_80")), reason="no ptxas")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shlex
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import in_text
 from tests.docs.blocks import blocks
 from tests.heads import head
 
@@ -30,12 +30,7 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def ptxsw(
     command: str, cwd: Path, more: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PTXSW_")}
-    arguments = shlex.split(command)[1:]
-    return subprocess.run(
-        [sys.executable, "-m", "ptxsw", *arguments], cwd=cwd, env=kept | (more or {}),
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    return in_text(*shlex.split(command)[1:], cwd=cwd, env=more)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ptxsw.facts.condition_facts import ConditionFacts, Range
+from ptxsw.facts.condition_facts import ConditionFacts, WrappedRange
 from ptxsw.facts.extensions import vanishes
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
@@ -17,12 +17,12 @@ WIDTH = 4
 ALL = frozenset(range(1 << WIDTH))
 
 
-def numbers(found: Range) -> frozenset[int]:
+def numbers(found: WrappedRange) -> frozenset[int]:
     return frozenset((found.low + at) % (1 << WIDTH) for at in range(found.count))
 
 
 def test_ranges_are_sets_of_numbers() -> None:
-    ranges = [Range(low, count, WIDTH) for low in range(0, 16, 3) for count in range(1, 17)]
+    ranges = [WrappedRange(low, count, WIDTH) for low in range(0, 16, 3) for count in range(1, 17)]
     for a in ranges:
         assert numbers(a.others()) == ALL - numbers(a)
         assert numbers(a.mirrored()) == {-x % 16 for x in numbers(a)}

@@ -9,7 +9,7 @@ import pytest
 
 from ptxsw.driver import pipeline
 from ptxsw.report.model import Finding
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 from tests.heads import head
 
 PTX = Path(__file__).parent / "ptx"

@@ -14,7 +14,7 @@ from ptxsw.report import messages
 from ptxsw.report.layout import plain
 from ptxsw.report.located import Located
 from ptxsw.report.model import Finding
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 from tests.heads import head
 
 TILE, SOIL = (FAULTS / "ptx" / f"{name}.ptx" for name in ("tile", "soil"))

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.programs.faults.cases import HERE as FAULTS
 from ptxsw.toolchain import programs
 from ptxsw.toolchain.inputs import UnreadableInput, cubins_of, files_in, ptx_of
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 
 NVCC = shutil.which("nvcc")
 CUOBJDUMP = next(programs.places("cuobjdump"), None)

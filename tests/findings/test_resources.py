@@ -15,9 +15,8 @@ from ptxsw.cost import disassembly
 from ptxsw.findings.baseline import Usage, usages, worse
 from ptxsw.toolchain import programs
 from ptxsw.toolchain.ptxas import assemble
-from tests.cli.test_cli import needs_ptxas, ptxsw
+from tests.command_line import ptxsw
 
-__all__ = ["needs_ptxas"]
 NVCC = shutil.which("nvcc")
 CUOBJDUMP = next(programs.places("cuobjdump"), None)
 PINNED = Usage(

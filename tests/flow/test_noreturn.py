@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 from tests.heads import head
 
 RAISE = ".func raise_bounds() {directive}\n{{ trap; exit; }}\n"

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ptxsw.toolchain import find
+from tests.command_line import in_text as ptxsw
 
 PTX = Path(__file__).parent / "ptx"
 VECTORS = ["mov_vector_swap", "vector_component", "vector_registers", "vector_neighbours"]
-
-
-def ptxsw(*arguments: object) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PTXSW_")}
-    command = [sys.executable, "-m", "ptxsw", *map(str, arguments)]
-    return subprocess.run(command, env=kept, capture_output=True, text=True, timeout=120)
 
 
 def after_one_thread(name: str, argument: str, out: Path) -> list[int]:

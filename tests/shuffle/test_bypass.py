@@ -20,7 +20,7 @@ from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.validate import Proved
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 from tests.shuffle.looping import lengths, outputs, plain
 from tests.shuffle.pairs import PAIRS
 from tests.validate.test_warp import judged

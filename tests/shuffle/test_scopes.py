@@ -11,8 +11,8 @@ import pytest
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.validate import Proved
-from tests.cli.test_cli import ptxsw
 from tests.codegen.drafts import made
+from tests.command_line import ptxsw
 from tests.shuffle.pairs import Pair
 from tests.shuffle.random_kernels import in_scopes
 from tests.shuffle.test_pairs import BLOCKS, WAYS

@@ -14,7 +14,7 @@ from ptxsw.simt import Deadlock, Runaway, launch
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.differential import compare
 from ptxsw.verify.launches import Launch
-from tests.cli.test_cli import ptxsw
+from tests.command_line import ptxsw
 from tests.simt.programs import HERE, SEEDS, program
 
 Args = list[Any]
