@@ -4,8 +4,9 @@
 
 For each rewrite: its own files of code with their lines, other files of the package that import
 these, its lines of tests, and those of its page. A new one should cost two files, one line in the
-tuple, one test file and one page. Load elimination, uniform loops and shuffles are planned
-together (`ptxsw/rewrites/joint.py`) and left out.
+tuple, one test file and one page. Left out are those that are made of local rules
+(`ptxsw/rewrites/rules.py`), which have no files, and load elimination, uniform loops and shuffles,
+which are planned together (`ptxsw/rewrites/joint.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from ptxsw.rewrites import REWRITES
 from ptxsw.rewrites.jointly_planned import TOGETHER
+from ptxsw.rewrites.rules import LocalRewrite
 
 ROOT = Path(__file__).parents[1]
 HELPERS = {
@@ -55,7 +57,7 @@ class Price(Struct, frozen=True):
 def prices() -> Iterator[Price]:
     """One for each rewrite that is found and lowered by itself."""
     for one in REWRITES:
-        if one.name not in TOGETHER:
+        if one.name not in TOGETHER and not isinstance(one, LocalRewrite):
             yield price(one.name)
 
 

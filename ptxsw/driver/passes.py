@@ -24,8 +24,9 @@ from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.run import emulate
 from ptxsw.ptx.failures import stage
 from ptxsw.rewrites import REGISTERS, every, named
-from ptxsw.rewrites.base import Attempt, Deferred, Kernel
+from ptxsw.rewrites.base import Attempt, Kernel, LazyRewrite
 from ptxsw.rewrites.jointly_planned import TOGETHER, RefusedSource, leads
+from ptxsw.rewrites.rules import LocalRewrite
 from ptxsw.terms.solver import Solver
 
 if TYPE_CHECKING:
@@ -309,7 +310,9 @@ def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
 
 def _nothing(one: Rewrite, kernel: Kernel) -> str:
     """What a rewrite looked for; one of a plugin does not say it."""
-    return one.nothing(kernel) if isinstance(one, Deferred) else "it found nothing to change"
+    if isinstance(one, LazyRewrite | LocalRewrite):
+        return one.nothing(kernel)
+    return "it found nothing to change"
 
 
 def answers(questions: Sequence[Question]) -> Sequence[Answered]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxsw.ptx import isa
-from ptxsw.rewrites.base import Deferred, Requires, Rewrite
+from ptxsw.rewrites.base import LazyRewrite, Requires, Rewrite
 from ptxsw.rewrites.jointly_planned import (
     FOR_SHUFFLES,
     LOAD_ELIMINATION,
     SHUFFLE,
     UNIFORM_LOOPS,
 )
+from ptxsw.rewrites.rules import NARROWING
 
 REGISTERS = "registers"
 
@@ -23,7 +24,6 @@ _GENERIC = Requires(
 _BY_NC = Requires(
     (3, 1), "has no loads by .nc", 32, "has no loads by .nc", words=("ld.global.",)
 )  # fmt: skip
-_WIDE = ("div.u64", "div.s64", "rem.u64", "rem.s64", "mul.lo.u64", "mul.lo.s64")
 _VECTORS = ("ld.global", "ld.local", "ld.shared", "st.global", "st.local", "st.shared")
 _CARRIED = ("ld.global", "ld.shared", "st.")
 _SHORTER = Requires(words=("ld.", "st."), shorter_code=True, loops=True)
@@ -31,25 +31,25 @@ _SHORTER = Requires(words=("ld.", "st."), shorter_code=True, loops=True)
 REWRITES: tuple[Rewrite, ...] = (
     # First what tells accesses apart: behind a named space or `.nc` the later rewrites can merge
     # or move loads past stores.
-    Deferred("memory-spaces", _GENERIC),
-    Deferred("narrowing", Requires(words=_WIDE), follows=frozenset(_WIDE)),
-    Deferred("read-only-loads", _BY_NC, needs_ptxas=True),
-    Deferred(
+    LazyRewrite("memory-spaces", _GENERIC),
+    NARROWING,
+    LazyRewrite("read-only-loads", _BY_NC, needs_ptxas=True),
+    LazyRewrite(
         "scalar-replacement",
         Requires(words=_CARRIED, loops=True),
         needs_ptxas=True,
     ),
     # These three make one plan; the last of them that is considered plans for all (`joint.py`).
-    Deferred(LOAD_ELIMINATION),
-    Deferred(UNIFORM_LOOPS, FOR_SHUFFLES),
-    Deferred(SHUFFLE, FOR_SHUFFLES),
-    Deferred("vectorize", Requires(words=_VECTORS)),
+    LazyRewrite(LOAD_ELIMINATION),
+    LazyRewrite(UNIFORM_LOOPS, FOR_SHUFFLES),
+    LazyRewrite(SHUFFLE, FOR_SHUFFLES),
+    LazyRewrite("vectorize", Requires(words=_VECTORS)),
     # Behind memory-spaces, since a generic access might reach an array past the permutation.
-    Deferred("bank-conflicts", Requires(words=(".shared",))),
+    LazyRewrite("bank-conflicts", Requires(words=(".shared",))),
     # Behind the others, because it writes loops twice, and rewrites skip the accesses of such a
     # loop. The second copy costs registers that only ptxas can count.
-    Deferred("strength-reduction", _SHORTER, needs_ptxas=True),
-    Deferred(REGISTERS),  # asks ptxas itself
+    LazyRewrite("strength-reduction", _SHORTER, needs_ptxas=True),
+    LazyRewrite(REGISTERS),  # asks ptxas itself
 )
 """Those that are part of ptxsw."""
 

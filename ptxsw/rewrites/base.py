@@ -167,7 +167,7 @@ class Rewrite(Search, Protocol):
         ...
 
 
-class Deferred(Struct, frozen=True):
+class LazyRewrite(Struct, frozen=True):
     """A rewrite of our own. The file with its search, `rewrites/NAME.py`, is imported when a kernel
     has what the rewrite requires: importing them all costs more than reading most kernels."""
 

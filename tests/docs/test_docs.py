@@ -104,6 +104,7 @@ def test_traces_are_as_documented(tmp_path: Path) -> None:
 
 PRELUDES = {
     "getting-started.md": "",
+    "extending.md": "",
     "python.md": "",
     "interpreter.md": "",
     "sass.md": "text = open('kernel.ptx').read().replace('jacobi', 'stencil')\n",

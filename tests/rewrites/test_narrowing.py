@@ -10,7 +10,7 @@ import pytest
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
-from ptxsw.rewrites.narrowing import OPERATIONS
+from ptxsw.rewrites.rules import NARROWING
 from ptxsw.simt import launch
 from ptxsw.terms.node import Term
 from ptxsw.terms.show import show
@@ -137,8 +137,8 @@ INDEX = (
 )
 def test_a_second_run_is_needed_for_what_the_first_passes_over(body: str, is_noted: bool) -> None:
     module = parse(kernel(body))
-    trace = emulate(module, module.kernels[0], note=OPERATIONS)
-    assert (trace.followed >= OPERATIONS) == is_noted
+    trace = emulate(module, module.kernels[0], note=NARROWING.follows)
+    assert (trace.followed >= NARROWING.follows) == is_noted
     assert bool(trace.operands) == is_noted
     assert made(body)
 
@@ -150,9 +150,9 @@ PROGRAMS = sorted((Path(__file__).parents[2] / "benchmarks").glob("*/ptx/*.ptx")
 def test_what_is_noted_on_the_side_is_what_another_run_would_follow(path: Path) -> None:
     module = parse(text_of(path))
     for function in module.kernels:
-        noted = emulate(module, function, note=OPERATIONS)
-        if noted.followed >= OPERATIONS and noted.operands:
-            followed = emulate(module, function, follow=OPERATIONS)
+        noted = emulate(module, function, note=NARROWING.follows)
+        if noted.followed >= NARROWING.follows and noted.operands:
+            followed = emulate(module, function, follow=NARROWING.follows)
             assert shown(noted) == shown(followed)
 
 

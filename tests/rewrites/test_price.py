@@ -19,8 +19,8 @@ def test_what_is_there_for_a_rewrite(one: Price) -> None:
     assert set(one.elsewhere) <= {"gpu/tune.py"}
 
 
-def test_narrowing_costs_two_files() -> None:
-    (one,) = (p for p in PRICES if p.name == "narrowing")
-    assert [*one.code] == ["rewrites/narrowing.py", "codegen/lower_narrowing.py"]
+def test_memory_spaces_costs_two_files() -> None:
+    (one,) = (p for p in PRICES if p.name == "memory-spaces")
+    assert [*one.code] == ["rewrites/memory_spaces.py", "codegen/lower_memory_spaces.py"]
     assert len(one.tests) == 1
     assert not one.elsewhere

@@ -82,7 +82,7 @@ def test_an_index_of_64_bits_that_goes_round() -> None:
     told = kernels(QUIET, "narrowing")
     assert reasons(told["ring"]) == {"its operands are not known to fit 32 bits"}
     (reason,) = reasons(told["four_words"])
-    assert reason.startswith("the kernel holds none of the words div.u64, div.s64")
+    assert reason.startswith("the kernel holds none of the words div.s64, div.u64")
 
 
 def test_the_line_is_that_of_the_kernel() -> None:
