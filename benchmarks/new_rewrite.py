@@ -27,7 +27,6 @@ HELPERS = {
     "vectorize": ("rewrites/adjacent_accesses.py", "rewrites/vector_cover.py"),
     "scalar-replacement": (
         "rewrites/loop_streams.py",
-        "rewrites/loop_meetings.py",
         "rewrites/loop_ranges.py",
         "rewrites/loop_reuse.py",
         "codegen/carried_claims.py",

@@ -8,11 +8,9 @@ stride alone hold one another's mirror images. Nothing is proved here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw.analysis.address_fingerprint import ClassFingerprints, Items
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.facts.lane_views import is_lane_bits, thread_bits
 from ptxsw.ptx import isa
@@ -111,33 +109,22 @@ _UPPER, _LOWER = thread_bits(Terms())
 
 
 class Places:
-    """The places of the global loads of one trace, as far as they may have any others near them."""
+    """The places of the global loads of one trace."""
 
     def __init__(self, trace: Trace) -> None:
-        self._trace, self._affine = trace, trace.affine
+        self._affine = trace.affine
         self._known: dict[int, Place | None] = {}
         self._growths: dict[Monomial, int | None] = {}
-        self._views: dict[Items, View | None] = {}  # of sums without their constants
+        # Of sums without their constants: terms and coefficients.
+        self._views: dict[tuple[tuple[Term, int], ...], View | None] = {}
 
     def of(self, load: Access) -> Place | None:
-        """The place of a load; None where no other load is in its class or in that of its mirror
-        images, where the stride is no constant, or not the same on every path. Where paths see
-        different addresses, the class holds them all, each by its distance from the lowest."""
+        """The place of a load; None where the stride is no constant, or not the same on every
+        path. Where paths see different addresses, the class holds them all, each by its distance
+        from the lowest."""
         if load.index not in self._known:
-            alone = load.index not in self._in_company
-            self._known[load.index] = None if alone else self._of(load)
+            self._known[load.index] = self._of(load)
         return self._known[load.index]
-
-    @cached_property
-    def _in_company(self) -> frozenset[int]:
-        """The loads that have a fingerprint in common with another one."""
-        loads = global_loads(self._trace)
-        fingerprints = ClassFingerprints()
-        alike: dict[frozenset[int], list[int]] = {}
-        for load in loads if len(loads) > 1 else ():
-            mark = frozenset([fingerprints.of(view.address) for view in load.variants])
-            alike.setdefault(mark, []).append(load.index)
-        return frozenset(i for several in alike.values() if len(several) > 1 for i in several)
 
     def _of(self, access: Access) -> Place | None:
         views = [self._view(variant.address) for variant in access.variants]

@@ -55,11 +55,10 @@ class _Meeting(Struct, frozen=True):
 
 class LoopRanges:
     """What a test before one innermost loop has to establish. Every question that a test could
-    answer is answered with yes and noted; for the first that none could, `reason` says why. What
-    the loop computes with is taken from `earlier`, if there is one."""
+    answer is answered with yes and noted; for the first that none could, `reason` says why."""
 
-    def __init__(self, trace: Trace, loop: Loop, earlier: LoopRanges | None = None) -> None:
-        self._trace, self._loop, self._earlier = trace, loop, earlier
+    def __init__(self, trace: Trace, loop: Loop) -> None:
+        self._trace, self._loop = trace, loop
         self._pairs: dict[tuple[int, int], _Meeting] = {}
         self.reason: str | None = None
 
@@ -91,8 +90,6 @@ class LoopRanges:
 
     @cached_property
     def _sums(self) -> LoopSums:
-        if self._earlier is not None:
-            return self._earlier._sums
         return LoopSums(self._trace, self._loop)
 
     @cached_property

@@ -17,13 +17,11 @@ from ptxsw.codegen.loop_conditions import TestedLoop
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repeated, obstacle
 from ptxsw.emulator.trace import Access
-from ptxsw.facts.grid import Grid
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, type_width
 from ptxsw.rewrites.hazards import hazard
 from ptxsw.rewrites.loop_counter import UncountedLoop
-from ptxsw.rewrites.loop_meetings import Blockers
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
@@ -46,9 +44,6 @@ class LoopReuse(LoopStreams):
         # Exact sums and proofs are expensive. If nobody reads the reasons, they are skipped where
         # it is seen without that nothing can be kept.
         if not self.kernel.explains and (not self.meeting or self._obstacle is not None):
-            return
-        if not self.kernel.explains and self.supposed is None and self._is_blocked:
-            yield Refusal(NAME, min(self.meeting), f"stores may write {_THESE}")
             return
         # Stores first: a load of the same address is served by the register of the store.
         put_off = list(self._put_off())
@@ -76,7 +71,7 @@ class LoopReuse(LoopStreams):
         place = self._place_of_copy
         reason = place if isinstance(place, str) else None
         if isinstance(place, LoopPlace):
-            self.ranges = ranges = LoopRanges(self.trace, self.loop, self._first_ranges)
+            self.ranges = ranges = LoopRanges(self.trace, self.loop)
             # `streams` is computed once and notes this reason only then; the second search notes
             # all others again.
             self.reasons = {at: told for at, told in self.reasons.items() if told == INDEX_MAY_WRAP}
@@ -97,14 +92,7 @@ class LoopReuse(LoopStreams):
         """Is it seen without proofs that nothing can be kept, and does nobody read why?"""
         if self.kernel.explains or not 0 < len(self.accesses) <= _MOST_ACCESSES:
             return not self.kernel.explains
-        return not self.meeting or self._obstacle is not None or self._is_blocked
-
-    @cached_property
-    def _is_blocked(self) -> bool:
-        """Is each value that the loop could keep surely lost to a store?"""
-        ranges = self._first_ranges if isinstance(self._place_of_copy, LoopPlace) else None
-        grid = Grid.of(self.trace, {}, lambda claim, given: False)
-        return not Blockers(grid, ranges).leave_something(self.met, self.accesses, self._when)
+        return not self.meeting or self._obstacle is not None
 
     @cached_property
     def _place_of_copy(self) -> LoopPlace | str:
@@ -112,10 +100,6 @@ class LoopReuse(LoopStreams):
         place = loop_place(self.cfg, self.loop)
         reason = None if isinstance(place, str) else obstacle_to_loop_copy(self.kernel, place)
         return place if reason is None else reason
-
-    @cached_property
-    def _first_ranges(self) -> LoopRanges:
-        return LoopRanges(self.trace, self.loop)
 
     @cached_property
     def _obstacle(self) -> str | None:

@@ -21,7 +21,6 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.hazards import SPACES, is_plain
-from ptxsw.rewrites.loop_meetings import Meetings, meetings, shape
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.supposed import Supposed
 from ptxsw.terms import op
@@ -52,7 +51,7 @@ class Stream(Struct, frozen=True):
 
     @property
     def shape(self) -> tuple[object, ...]:
-        return shape(self.access)
+        return _shape(self.access)
 
 
 class LoopStreams:
@@ -65,7 +64,7 @@ class LoopStreams:
         supposed: Supposed | None = None, earlier: LoopStreams | None = None,
     ) -> None:  # fmt: skip
         self.kernel, self.header, self.loop = kernel, header, kernel.trace.cfg.loops[header]
-        self.supposed, self.earlier = supposed, earlier
+        self.supposed, self._earlier = supposed, earlier
         self.ranges: LoopRanges | None = None
         self.cfg, self.trace = kernel.trace.cfg, kernel.trace
         self.accesses = [a for a in inside if a.space not in ("param", "const")]
@@ -118,15 +117,37 @@ class LoopStreams:
     def meeting(self) -> frozenset[int]:
         """The accesses that may go to the same bytes in each iteration, and the loads that may go
         where another access of their shape goes, in the same iteration or the one before, together
-        with that one. Nothing is kept of the others."""
-        return self.met.members
+        with that one: read as if no index wrapped. Nothing is kept of the others."""
+        if self._earlier is not None:
+            return self._earlier.meeting
+        alike: dict[object, set[int]] = {}
+        loads: list[tuple[int, object, object]] = []
+        for access in self.accesses:
+            addresses = {variant.address for variant in access.variants}
+            if len(addresses) > 1 or not is_plain(access.instruction):
+                continue
+            now, later = self._guessed(addresses.pop())
+            here: object = (_shape(access), now)
+            ahead: object = (_shape(access), later)
+            alike.setdefault(here, set()).add(access.index)
+            if access.kind == "load" or here == ahead:
+                loads.append((access.index, here, ahead))
+        met: set[int] = set()
+        for load, here, ahead in loads:
+            others = (alike[here] | alike.get(ahead, set())) - {load}
+            if others or here == ahead:
+                met |= {load, *others}
+        return frozenset(met)
 
-    @cached_property
-    def met(self) -> Meetings:
-        """The same in pairs."""
-        if self.earlier is not None:
-            return self.earlier.met
-        return meetings(self.accesses, self.count, self.kernel.function.block_shape)
+    def _guessed(self, address: Term) -> tuple[frozenset[object], frozenset[object]]:
+        """The polynomial of an address in this iteration and in the next, as if nothing wrapped."""
+        now = self.trace.affine.polynomial(address)
+        later = dict(now)
+        for product, factor in now.items():
+            if self.count in product:
+                rest = tuple(atom for atom in product if atom is not self.count)
+                later[rest] = later.get(rest, 0) + factor
+        return frozenset(now.items()), frozenset((p, f) for p, f in later.items() if f)
 
     def _stream(self, access: Access) -> Stream | None:
         instruction = access.instruction
@@ -294,6 +315,12 @@ class LoopStreams:
             return touched_ranges(self.sums.grid, access) if access.space == "global" else ()
         except Unbounded:
             return ()
+
+
+def _shape(access: Access) -> tuple[object, ...]:
+    """Only accesses of one shape can stand for each other."""
+    kind = isa.access_type(access.instruction)
+    return access.space, kind, access.elements, "nc" in access.instruction.modifiers
 
 
 def _distance(difference: Polynomial, width: int) -> int | None:

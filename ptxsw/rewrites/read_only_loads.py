@@ -22,7 +22,6 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from ptxsw.analysis.boundless import Shapes
 from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.reloads import may_repeat
 from ptxsw.changes.assumptions import NO_ALIAS, NO_OUTSIDE_WRITER
@@ -32,7 +31,7 @@ from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_read_only_loads import ReadOnlyLoad, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.trace import Access, AccessView
+from ptxsw.emulator.trace import Access
 from ptxsw.facts.disjoint import Facts, apart
 from ptxsw.facts.grid import Grid, Unbounded
 from ptxsw.facts.ranges import MAY_WRAP, Range, touched_ranges
@@ -41,7 +40,6 @@ from ptxsw.ptx.ir import Instruction, type_width
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions
 from ptxsw.rewrites.other_writers import obstacle
-from ptxsw.terms.node import Term
 
 _NOTHING_AGAIN = "nothing is loaded a second time, so ptxas could save nothing; force rewrites it"
 _MOST_COMPARED = 1 << 14  # pairs of a load and a store
@@ -154,8 +152,6 @@ class _Finder:
             reason = "there are too many loads and stores to compare"
             yield from (Refusal(ReadOnlyLoads.name, load.index, reason) for load in self.loads)
             return
-        if self._is_hopeless():
-            return
         always = self._sizes(None)
         rest = []
         for load in self.loads:
@@ -197,42 +193,6 @@ class _Finder:
             and len(read) == len(written) == 1
             and read.isdisjoint(written)
         )
-
-    # ------------------------------------------------------------ what nobody has to compute
-
-    @cached_property
-    def _shapes(self) -> Shapes:
-        return Shapes(self._sizes(None).grid)
-
-    def _is_hopeless(self) -> bool:
-        """Can no load be served, as the shapes of the addresses show without any bounds? Not
-        looked at if the report has to give each load's reason."""
-        if self.kernel.explains or NO_ALIAS in self.kernel.options.assume:
-            return False
-        if any(self._shapes.is_boundless(writer) for writer in self.writers):
-            return True
-        return all(self._is_blocked(load) for load in self.loads)
-
-    def _is_blocked(self, load: Access) -> bool:
-        """Is a load surely not served: for want of bounds, or because a store goes to the same
-        address where the same holds, or more?"""
-        return any(
-            other.conditions.issuperset(one.conditions) and one.guard in (other.guard, self._true)
-            for one in load.variants
-            for other in self._written.get(one.address, ())
-        ) or self._shapes.is_boundless(load)
-
-    @cached_property
-    def _written(self) -> dict[Term, list[AccessView]]:
-        """The views of all stores, one for each path to them, by their address."""
-        written: dict[Term, list[AccessView]] = {}
-        for variant in (variant for writer in self.writers for variant in writer.variants):
-            written.setdefault(variant.address, []).append(variant)
-        return written
-
-    @cached_property
-    def _true(self) -> Term:
-        return self.kernel.trace.terms.const(1, 1)
 
     # ------------------------------------------------------------ with a test
 

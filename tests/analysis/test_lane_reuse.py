@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.analysis.address_fingerprint import ClassFingerprints
 from ptxsw.analysis.lane_reuse import Candidate, Place, Places, candidates, global_loads
 from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
-from ptxsw.terms.node import Term, Variance
-from ptxsw.terms.terms import Terms
 from tests.real import FIXTURES, text_of
 from tests.shuffle.random_kernels import Writer
 
@@ -29,13 +26,6 @@ def traces(text: str) -> list[Trace]:
     module = parse(text)
     excerpts = map(Excerpts(module).of, module.kernels)
     return [emulate(each.module, each.function) for each in excerpts]
-
-
-def all_places(trace: Trace) -> Places:
-    """Those of all loads, without a look at their fingerprints."""
-    places = Places(trace)
-    vars(places)["_in_company"] = frozenset(load.index for load in global_loads(trace))
-    return places
 
 
 def at(earlier: Earlier, key: object, stride: int, offset: int) -> list[tuple[Access, int]]:
@@ -64,7 +54,7 @@ def of_element(earlier: Earlier, load: Access, place: Place, element: int) -> li
 
 
 def by_pairs(trace: Trace) -> list[tuple[Access, tuple[list[Candidate], ...]]]:
-    places = all_places(trace)
+    places = Places(trace)
     earlier: Earlier = []
     found: list[tuple[Access, tuple[list[Candidate], ...]]] = []
     for load in global_loads(trace):
@@ -89,26 +79,3 @@ def test_candidates_of_real_kernels(path: Path) -> None:
 def test_candidates_of_random_kernels(seed: int) -> None:
     (trace,) = traces(Writer(seed).pair().text("right"))
     assert list(candidates(trace, 31)) == by_pairs(trace)
-
-
-def test_mirror_images_have_a_fingerprint_in_common() -> None:
-    t = Terms()
-    base, n = (t.atom(name, 64, Variance.UNIFORM) for name in ("p", "n"))
-    tid = t.atom("%tid.x", 32, Variance.LANE)
-
-    def address(*parts: Term) -> Term:
-        total = base
-        for part in parts:
-            total = t.add(total, part)
-        return total
-
-    forth = t.scale(t.zext(tid, 64), 4)
-    back = t.scale(t.zext(tid, 64), -4)
-    low = t.scale(t.zext(t.extract(tid, 0, 5), 64), -4)
-    marks = ClassFingerprints()
-    mine = marks.of(address(forth))
-    assert marks.of(address(back)) == mine
-    assert marks.of(address(low)) == mine
-    assert marks.of(address(forth, t.const(12, 64))) == mine
-    assert marks.of(address(forth, n)) != mine
-    assert marks.of(address(forth, t.scale(n, 4))) not in (mine, marks.of(address(forth, n)))

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.analysis.boundless import Shapes
 from ptxsw.changes.change import Change
 from ptxsw.changes.options import Options
+from ptxsw.driver.pipeline import optimize
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate
-from ptxsw.facts.grid import Unbounded
-from ptxsw.facts.ranges import touched_ranges
 from ptxsw.parser import parse
 from ptxsw.rewrites import every, named
 from ptxsw.rewrites.base import Kernel
-from ptxsw.rewrites.entry_test import LIMITS, grid_below
+from ptxsw.rewrites.loop_streams import LoopStreams
 from ptxsw.terms.solver import Solver
 from tests.rewrites.pair import kernel as text_of_lines
 
@@ -79,24 +77,13 @@ def test_a_store_to_the_same_address_by_other_threads_hinders_nothing() -> None:
     assert len(told) == 1 and changes("read-only-loads", text) == told
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
-def test_what_is_seen_to_have_no_bounds_has_none(path: Path) -> None:
-    for kernel in kernels(path.read_text()):
-        accesses = [a for a in kernel.trace.accesses if a.space == "global"]
-        for bits in (None, *LIMITS):
-            grid = grid_below(kernel, accesses, bits)
-            shapes = Shapes(grid_below(kernel, accesses, None))
-            for access in accesses:
-                if shapes.is_boundless(access):
-                    with pytest.raises(Unbounded):
-                        touched_ranges(grid, access)
-
-
-def test_loaded_indices_and_loops_without_known_end_are_seen() -> None:
-    names = ("wavelet-nvcc", "collapsed-nvcc", "thomas", "rows-nvcc")
-    for name in names:
-        text = (BENCHMARKS / "programs" / "ptx" / f"{name}.ptx").read_text()
-        for kernel in kernels(text):
-            shapes = Shapes(grid_below(kernel, kernel.trace.accesses, None))
-            loads = [a for a in kernel.trace.accesses if a.space == "global" and a.kind == "load"]
-            assert any(shapes.is_boundless(load) for load in loads), name
+@pytest.mark.parametrize("name", ["box-nvcc-rolled", "column-scale", "matmul-float"])
+def test_nothing_is_lost_by_looking_at_accesses_that_may_meet(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = (BENCHMARKS / "programs" / "ptx").glob(f"{name}.ptx")
+    options = Options(mode="force")
+    found = optimize(path.read_text(), options).text
+    everything = property(lambda loop: frozenset(a.index for a in loop.accesses))
+    monkeypatch.setattr(LoopStreams, "meeting", everything)
+    assert optimize(path.read_text(), options).text == found
