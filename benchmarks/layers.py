@@ -111,7 +111,6 @@ LAYERS = (
     Layer("ptxsw.facts.exact_sums:ExactSums._fitting", _known, None),
     Layer("ptxsw.facts.exact_sums:ExactSums._next", _known, None),
     Layer("ptxsw.facts.disjoint:kept_apart"),
-    Layer("ptxsw.analysis.boundless:Shapes.is_boundless"),
     Layer("ptxsw.terms.few_values:FewValues.contradict"),
     Layer("ptxsw.terms.samples:Samples.refutes", _known, None),
     Layer("ptxsw.terms.samples:Samples._repaired", _known, None),

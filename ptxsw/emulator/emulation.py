@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.joins import Joins
@@ -58,6 +58,14 @@ Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]
 that it left, and the access to memory that it made. The state changes afterwards: keep copies."""
 
 
+class Iteration(NamedTuple):
+    """What one iteration of a loop computes, by instruction: addresses that it accesses, and what
+    it leaves in registers."""
+
+    addresses: dict[int, Term]
+    values: dict[int, Term]
+
+
 class Emulation:
     """A run of one function in the making: `trace` makes it, whole or as far as the time
     allows."""
@@ -93,7 +101,7 @@ class Emulation:
         self.joins = Joins(self.cfg, self.machine, self.live)
         self.record = Record(self.cfg, self.machine, self.tracked, self.joins.path_variance)
         self.recording = False
-        self.iteration: dict[int, Term] | None = None  # addresses of the one that is analysed
+        self.iteration: Iteration | None = None  # the one that is analysed
         self.hook: Hook | None = None
         self.apart: frozenset[int] | None = None  # where paths are told apart, none left out
         self.coming: dict[int, list[State]] | None = None  # states at the head of each block
@@ -204,8 +212,7 @@ class Emulation:
         written = self._written(loop.blocks)
         modified = frozenset(written.intersection(live))
         self.joins.forget()
-        addresses: dict[int, Term] = {}
-        self.iteration = addresses
+        self.iteration = iteration = Iteration({}, {})
         order = self.cfg.in_order(loop.blocks)
         ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
         self.iteration = None
@@ -227,7 +234,9 @@ class Emulation:
                 if step is not None
                 for space in step.clobbers
             ),
-            addresses,
+            iteration.addresses,
+            iteration.values,
+            {n: next(iter(p)) for n, p in self.joins.predicates.items() if len(p) == 1},
         )
 
     def _written(self, blocks: Iterable[int]) -> set[Reg]:
@@ -305,8 +314,11 @@ class Emulation:
                 self.record.step(step, state, index, touch)
                 if self.hook is not None:
                     self.hook(index, state, touch)
-            elif touch is not None and self.iteration is not None:
-                self.iteration[index] = touch.address
+            elif self.iteration is not None:
+                if touch is not None:
+                    self.iteration.addresses[index] = touch.address
+                if len(step.dests) == 1 and (reg := step.dests[0][0]) is not None:
+                    self.iteration.values[index] = state.env[reg]
         return self._branch(number, state)
 
     def _branch(self, number: int, state: State) -> list[tuple[int, State]]:

@@ -38,6 +38,8 @@ class LoopFacts(Struct, frozen=True):
     again: Term | None  # the condition of the only way back, over values after the iteration
     writes: frozenset[str]  # spaces that the loop may write
     addresses: Mapping[int, Term]  # of the accesses that the iteration made, by instruction
+    values: Mapping[int, Term]  # what an instruction of the iteration leaves in its only register
+    taken: Mapping[int, Term]  # the condition under which a block's branch is taken
 
 
 class Entered(Struct, frozen=True):

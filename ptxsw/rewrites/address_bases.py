@@ -260,8 +260,8 @@ class Addresses:
         register = self.sums.registers.get(carried)
         if register is None or carried.width != 64:
             return None
-        grown = self._terms.sub(self.sums.at_end(register), carried)
-        return self._counting.parts(grown) if self.sums.stays(grown) else None
+        grown = self.sums.step(carried)
+        return None if grown is None else self._counting.parts(grown)
 
 
 def _plain_first(parts: Sequence[AddressPart]) -> tuple[AddressPart, ...]:

@@ -128,12 +128,10 @@ class Counting:
         """The condition on which a block that ends each iteration does not leave the loop."""
         if not _decides(self._cfg, self._loop, number):
             return None
-        block = self._cfg.blocks[number]
-        guard = self._cfg.instructions[block.end - 1].guard
-        assert guard is not None
-        taken = self._sums.at_end_of(number, guard.reg)
-        taken = self._terms.not_(taken) if guard.negated else taken
-        return taken if block.successors[0] in self._loop.blocks else self._terms.not_(taken)
+        taken = self._sums.taken(number)
+        if taken is None or self._cfg.blocks[number].successors[0] in self._loop.blocks:
+            return taken
+        return self._terms.not_(taken)
 
     def _read(self, again: Term) -> LoopCounter:
         if (

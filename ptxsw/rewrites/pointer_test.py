@@ -124,13 +124,20 @@ class PointerTests:
     def _counter(self) -> _Counter | None:
         """What counts the iterations, where nothing else needs it, from a number on to another
         one."""
-        _, compared, end = self._cfg.instructions[self._at].operands
-        assert isinstance(compared, Reg) and isinstance(end, Int)
+        compared = self._cfg.instructions[self._at].operands[1]
         latch = self._cfg.blocks[self._loop.latches[0]]
         if last_writer(self._cfg, self._at, latch.end, compared) is not None:
             return None
-        more, items = split(self._sums.at_end_of(self._loop.latches[0], compared))
-        if len(items) != 1 or items[0][1] != 1 or items[0][0] not in self._sums.registers:
+        taken = self._sums.taken(self._loop.latches[0])
+        equal = taken.args[0] if taken is not None and taken.kind is op.NOT else taken
+        if equal is None or equal.kind is not op.EQ:
+            return None
+        # The loop ends when this is 0; one of its sides is the end.
+        left, items = split(self._sums.terms.sub(*equal.args))
+        if len(items) != 1 or items[0][0] not in self._sums.registers:
+            return None
+        sign = wrapped(items[0][1], 32)
+        if abs(sign) != 1 or equal.args[0].width != 32:
             return None
         register = self._sums.registers[items[0][0]]
         step, first = (
@@ -139,7 +146,7 @@ class PointerTests:
         )
         if register.scope or not step or first is None or abs(step) & (abs(step) - 1):
             return None
-        last = wrapped(end.value - more, 32)
+        last = wrapped(-sign * left, 32)
         distance = (last - first if step > 0 else first - last) % (1 << 32)
         # Otherwise the counter would step over its end.
         if distance % abs(step) or not self._is_free():

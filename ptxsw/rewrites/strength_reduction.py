@@ -44,7 +44,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
-from ptxsw.analysis.loop_indices import may_have_index
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.claim import Claim
@@ -62,7 +61,7 @@ from ptxsw.ptx.ir import Instruction
 from ptxsw.rewrites.address_bases import ACCESSES, NO_BASES, Addresses, LoopBases
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.iteration_cost import IterationCost
-from ptxsw.rewrites.loop_counter import Counting, UncountedLoop, is_left_by_test
+from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
 from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison, may_count_from_number
@@ -72,6 +71,7 @@ _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
 _MOST_BLOCKS = 24  # of a loop: `validate` follows every path through it
 
+_NOT_RUN = "the time for the symbolic run was over"
 _TOO_LARGE = "the loop has too many blocks, or several entries"
 _NO_LOOP = "it has no loop: each thread would gain only once"
 _NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
@@ -96,17 +96,14 @@ class StrengthReduction:
         for header in sorted(cfg.innermost_loops):
             loop = cfg.loops[header]
             body = cfg.indices(sorted(loop.blocks))
-            reason = _not_worth_a_look(cfg, loop, body)
-            comparison = _comparison(kernel, loop) if reason != _TOO_LARGE else None
+            known = header in kernel.trace.loop_facts
+            reason = _not_worth_a_look(cfg, loop, body) if known else _NOT_RUN
+            comparison = _comparison(kernel, loop) if reason not in (_TOO_LARGE, _NOT_RUN) else None
             if reason is not None and comparison is None:
                 yield from _refused(cfg, body, reason) if told else ()
                 continue
-            indexed = reason is None and _may_have_index(kernel, loop, body)
-            may_change = told or (indexed and _may_change(kernel, loop, body))
-            if comparison is None and not may_change:
-                continue
             search = _Search(kernel, loop, reduced + 1, pointers)
-            outcome = search.change() if indexed else None
+            outcome = search.change() if reason is None else None
             if comparison is not None and not isinstance(outcome, Change):
                 outcome = search.without_counter(comparison, tests + 1) or outcome
             if isinstance(outcome, Change) and isinstance(outcome.detail, ReducedLoop):
@@ -140,24 +137,6 @@ def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
     if not any("wide" in i.modifiers or _extends(i) for i in code):
         return _NO_INDEX
     return None if accesses > 1 else "the loop has one access only"
-
-
-def _may_change(kernel: Kernel, loop: Loop, body: Iterable[int]) -> bool:
-    """May a loop get bases or pointers, as far as can be seen without its sums? Pointers without a
-    test stand for products of 64 bits; all else needs a counter and a second copy of the loop."""
-    cfg = kernel.trace.cfg
-    place = loop_place(cfg, loop)
-    if isinstance(place, str):
-        return False
-    if any(_is_wide_product(cfg.instructions[at], "mul", "mad") for at in body):
-        return True
-    return is_left_by_test(cfg, loop) and obstacle_to_loop_copy(kernel, place) is None
-
-
-def _may_have_index(kernel: Kernel, loop: Loop, body: Iterable[int]) -> bool:
-    """May a base or a pointer stand for one of the loop's addresses?"""
-    facts = kernel.trace.loop_facts.get(loop.header)
-    return facts is None or may_have_index(facts, _accesses(kernel.trace.cfg, body))
 
 
 def _comparison(kernel: Kernel, loop: Loop) -> int | None:
