@@ -14,10 +14,10 @@ from ptxsw.findings import LEVELS, RULES, baseline, named, pages, severity
 from ptxsw.findings.baseline import Usage, free, usages, worse
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import PtxError
-from ptxsw.report.located import Located, located
+from ptxsw.report.messages import Located, located
 from ptxsw.report.model import Finding
 from ptxsw.report.sarif import RulePage
-from ptxsw.report.shown import Report
+from ptxsw.report.serial import Report
 from ptxsw.report.source_files import SourceFiles
 from ptxsw.toolchain import inputs
 

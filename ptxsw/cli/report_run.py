@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ptxsw.driver.pipeline import Result
     from ptxsw.report.build import Build
     from ptxsw.report.prediction import Prediction
-    from ptxsw.report.shown import Report
+    from ptxsw.report.serial import Report
     from ptxsw.report.source_files import SourceFiles
 
 FORMAT = OptionRow(
@@ -149,7 +149,7 @@ def _write_page(
     from ptxsw.parser import parse
     from ptxsw.report.html import page
     from ptxsw.report.machine_code import machine_code
-    from ptxsw.report.sources import read_sources
+    from ptxsw.report.source_places import read_sources
 
     sources = read_sources(parse(text, name), files)
     for note in files.notes():

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from subprocess import TimeoutExpired
 from typing import Final
 
 from msgspec import Struct
@@ -34,10 +35,18 @@ from ptxsw.cost.machine_code import (
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.patterns import pattern
-from ptxsw.toolchain.ptxas import AssemblyError, Resources, assemble
+from ptxsw.ptx.target import assembled_for, plain_name
+from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, Resources, assemble
 
 _FIRST_ARCH: Final = 70  # whose instructions have 16 bytes
 _LINKED_LATER: Final = pattern(r"\.extern\s+\.(?!shared)")
+
+
+_VOLTA = ("sm_70", "sm_72")
+_TURING = "sm_75"
+"""Turing's machine code has Volta's form (Z. Jia et al., arXiv:1903.07486, 2019, chapter 2)."""
+NOT_MADE: Final = (NoPtxas, AssemblyError, cubin.BadCubin, TimeoutExpired)
+"""What is raised where there is no machine code."""
 
 
 class Sass(Struct, frozen=True):
@@ -255,6 +264,33 @@ class _Places:
 
 def _start(placed: PlacedFunction) -> int:
     return placed.function.span.start + placed.offset
+
+
+def read_for(
+    text: str, module: Module, arch: str, asked: str | None, *, timeout: float
+) -> tuple[Mapping[str, MachineKernel], str | None, str]:
+    """What ptxas makes of the kernels of a module, briefly, for the target that was `asked` for or
+    an architecture; for which target it is, and what is to be said of it. Where it makes nothing
+    for this target, as for those that CUDA 13 has left out, or of a text for a later one, code for
+    another stands for it."""
+    problem = ""
+    own = [target for target in module.targets if plain_name(target)]
+    # sm_90a, not sm_90, which is the name of the GPU's architecture.
+    exact = [assembled_for(name) for name in (asked, *own) if name and plain_name(name) == arch]
+    for target in dict.fromkeys((*exact, arch, _TURING if arch in _VOLTA else None, *own)):
+        if target is None:
+            continue
+        try:
+            code = read(text, target, briefly=True, timeout=timeout)
+        except NOT_MADE as error:
+            problem = problem or str(error).strip().splitlines()[0]
+            continue
+        named = plain_name(target)
+        stands = "" if named == arch else f"machine code and registers are those of {target}"
+        stands += f": {problem}" if stands and problem else ""
+        note = "; ".join(filter(None, (stands, code.note)))
+        return {kernel.name: kernel for kernel in code.kernels}, target, note
+    return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
 
 
 # ---------------------------------------------------------------- several texts

@@ -26,7 +26,7 @@ from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.ptx.text_files import file_stem
 from ptxsw.report import model
-from ptxsw.report.shown import Report
+from ptxsw.report.serial import Report
 from ptxsw.toolchain.jobs import LONG
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ one, it is that of one warp in one iteration of each innermost loop.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from ptxsw.codegen.excerpt import Excerpt, Excerpts
 from ptxsw.cost import gpu as gpus
 from ptxsw.cost import machine_code, sass
 from ptxsw.cost.account import Interval
-from ptxsw.cost.cubin import BadCubin
 from ptxsw.cost.estimate import estimate, iteration
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.iterations import stretches
@@ -39,21 +37,14 @@ from ptxsw.ptx.cxx_names import chosen, readable
 from ptxsw.ptx.errors import InvalidRequest
 from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.ir import Function, Module
-from ptxsw.ptx.target import assembled_for, plain_name
-from ptxsw.report import predicted
 from ptxsw.report import prediction as model
 from ptxsw.report.prediction import Prediction
 from ptxsw.rewrites import REGISTERS, REWRITES, named
-from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
 
-_VOLTA = ("sm_70", "sm_72")
-_TURING = "sm_75"
-"""Turing's machine code has Volta's form (Z. Jia et al., arXiv:1903.07486, 2019, chapter 2)."""
 _TIMEOUT = 60.0  # seconds of one run of ptxas
-_NOT_MADE = (NoPtxas, AssemblyError, BadCubin, subprocess.TimeoutExpired)
 FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
 _LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
@@ -180,7 +171,9 @@ class _Text:
         self, text: str, module: Module, machine: Gpu, registers: int | None, asked: str | None
     ) -> None:
         self._text, self._module, self._gpu, self._registers = text, module, machine, registers
-        self._code, self._target, self.note = _machine_code(text, module, machine.arch, asked)
+        self._code, self._target, self.note = sass.read_for(
+            text, module, machine.arch, asked, timeout=_TIMEOUT
+        )
         self._arch = self._target or machine.arch
         self._last: _Run | None = None
 
@@ -220,7 +213,7 @@ class _Text:
             notes.append(said)
         occupancy = None
         if fits is not None and threads is not None:
-            occupancy = predicted.occupancy(
+            occupancy = model.of_occupancy(
                 fits, registers=self._registers_of(function) or 0, shared=shared, threads=threads
             )
         shown = readable(function.name)
@@ -281,7 +274,7 @@ class _Text:
         if fits is not None and fits.warps:
             warps = Interval(float(fits.warps), float(fits.warps))
         return tuple(
-            predicted.iteration(stretch, iteration(self._gpu, stretch.work, warps))
+            model.of_iteration(stretch, iteration(self._gpu, stretch.work, warps))
             for stretch in stretches(self._gpu, trace, block, code, offset)
         )
 
@@ -344,7 +337,7 @@ class _Text:
         texts, name = [each.module for each in changed], changed[0].function.name
         try:
             codes, _ = sass.read_several(texts, name, self._target, timeout=_TIMEOUT)
-        except _NOT_MADE:
+        except sass.NOT_MADE:
             return [None] * len(changed)
         return [code if isinstance(code, machine_code.MachineKernel) else None for code in codes]
 
@@ -360,7 +353,7 @@ class _Text:
         if not outcomes:
             reasons = [f"{REGISTERS}: {refusal.reason}" for refusal in report.refusals or ()]
             return replace(kernel, notes=(*kernel.notes, *reasons))
-        return replace(kernel, candidates=tuple(map(predicted.candidate, outcomes)))
+        return replace(kernel, candidates=tuple(map(model.of_candidate, outcomes)))
 
     # ------------------------------------------------------------ with one
 
@@ -386,33 +379,7 @@ class _Text:
             f"{seen.touches.steps:.0f} of {seen.steps:.0f} iterations; caches are a model"
         )
         answer = estimate(self._gpu, asked)
-        return (predicted.launched(line, answer),), note
-
-
-def _machine_code(
-    text: str, module: Module, arch: str, asked: str | None
-) -> tuple[Mapping[str, machine_code.MachineKernel], str | None, str]:
-    """What ptxas makes of the kernels, for which target, and what is to be said of it. Where it
-    makes nothing for this target, as for those that CUDA 13 has left out, or of a text for a later
-    one, code for another stands for it."""
-    problem = ""
-    own = [target for target in module.targets if plain_name(target)]
-    # sm_90a, not sm_90, which is the name of the GPU's architecture.
-    exact = [assembled_for(name) for name in (asked, *own) if name and plain_name(name) == arch]
-    for target in dict.fromkeys((*exact, arch, _TURING if arch in _VOLTA else None, *own)):
-        if target is None:
-            continue
-        try:
-            code = sass.read(text, target, briefly=True, timeout=_TIMEOUT)
-        except _NOT_MADE as error:
-            problem = problem or str(error).strip().splitlines()[0]
-            continue
-        named = plain_name(target)
-        stands = "" if named == arch else f"machine code and registers are those of {target}"
-        stands += f": {problem}" if stands and problem else ""
-        note = "; ".join(filter(None, (stands, code.note)))
-        return {kernel.name: kernel for kernel in code.kernels}, target, note
-    return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
+        return (model.of_launch(line, answer),), note
 
 
 def _tensor_work(function: Function, module: Module) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Int
 from ptxsw.report import model
-from ptxsw.report.describe import SourcePlace, source_places
+from ptxsw.report.source_places import SourcePlace, source_places
 from ptxsw.terms import op
 from ptxsw.terms.affine import Affine, Polynomial
 from ptxsw.terms.node import walk

@@ -24,7 +24,7 @@ from ptxsw.cost.machine_code import BYTES
 from ptxsw.cost.occupancy import UnknownTarget, occupancy
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.text_files import parsed
-from ptxsw.report.located import Located
+from ptxsw.report.messages import Located
 from ptxsw.report.tables import Table, show
 
 _FORMAT = 1

@@ -17,8 +17,7 @@ from ptxsw.report.model import (
     Row,
     Totals,
 )
-from ptxsw.report.serial import from_json, schema, to_json
-from ptxsw.report.shown import Report
+from ptxsw.report.serial import Report, from_json, schema, to_json
 
 __all__ = [
     "Access", "Carried", "Choice", "Finding", "Iteration", "Kernel", "Loop", "Outlook", "Part",

@@ -15,8 +15,7 @@ from ptxsw.ptx.printable import one_line
 from ptxsw.ptx.text_files import parsed
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Cost, Kernel
-from ptxsw.report.serial import from_json
-from ptxsw.report.shown import Report
+from ptxsw.report.serial import Report, from_json
 from ptxsw.report.tables import Table
 from ptxsw.report.text import draw_markdown, markdown
 

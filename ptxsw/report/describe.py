@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.address_text import AddressWriter, cause
+from ptxsw.analysis.banks import bank_ways
 from ptxsw.analysis.coalescing import common_step, is_uniform
 from ptxsw.analysis.path_choice import with_one_path
+from ptxsw.analysis.shared_banks import inside_array
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Block, Warps
+from ptxsw.emulator.loops import Iterations
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Loc, Module
-from ptxsw.ptx.patterns import pattern
 from ptxsw.report import model
-from ptxsw.report.iterations import iterations
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
-from ptxsw.terms.affine import constant
+from ptxsw.report.source_places import source_places
+from ptxsw.terms.affine import Affine, constant
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, unknowns, walk
 from ptxsw.terms.show import show
+from ptxsw.terms.substitution import substitute
 
 
 def describe(
@@ -69,7 +72,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     address = addresses.pop() if len(addresses) == 1 else None
     alone = with_one_path(scene.trace.terms, access)
     asked = Traffic.of(alone, writer.affine, scene.warps)
-    turning = iterations(scene.trace, access, scene.warps)
+    turning = _turning(scene.trace, access, scene.warps)
     offsets = asked.offsets if alone is access else asked.usual_offsets
     stride = None if offsets is None else common_step(offsets)
     sectors, efficiency = asked.sectors()
@@ -177,45 +180,103 @@ def _outlook(
     return outlooks.get(line) or model.Outlook("keep", None, None, None, None)
 
 
-class SourcePlace(Struct, frozen=True):
-    """Where in the source an instruction is from; the column is 0 where it is not known."""
-
-    file: str
-    line: int
-    column: int
+# ---------------------------------------------------------------- strides that change by iteration
 
 
-def source_places(trace: Trace) -> Mapping[int, SourcePlace]:
-    """The place of each instruction behind a `.loc`. What was inlined from a header of the CUDA
-    toolkit is placed where it was called."""
-    return dict(_located(trace))
+class _Turning(Struct, frozen=True):
+    """The iterations of one access. `register` is the one whose value they tell apart."""
+
+    register: str
+    figures: tuple[model.Iteration, ...]
+    worst: Traffic  # of the iteration with most sectors
+
+    @property
+    def sectors(self) -> int | None:
+        return _most([iteration.sectors for iteration in self.figures])
+
+    @property
+    def bank_conflicts(self) -> int | None:
+        return _most([iteration.bank_conflicts for iteration in self.figures])
 
 
-def _located(trace: Trace) -> Iterator[tuple[int, SourcePlace]]:
-    instructions = trace.cfg.instructions
-    current: SourcePlace | None = None
-    index = 0
-    for statement in trace.function.body.statements:
-        if isinstance(statement, Loc):
-            if statement.line > 0:  # 0: the compiler's own
-                current = place_of(trace.module, statement)
-        elif index < len(instructions) and statement is instructions[index]:
-            if current is not None:
-                yield index, current
-            index += 1
+def _turning(trace: Trace, access: Access, warps: Warps) -> _Turning | None:
+    """The figures of each iteration, where one register decides how far lanes are apart and its
+    values are known; None for any other access."""
+    terms = [v.address for v in access.variants]
+    changing = [node for node in walk(*terms) if node in trace.iterations]
+    if len(changing) != 1:
+        return None
+    [atom] = changing
+    values, ends = _values(trace.iterations[atom], warps)
+    if not ends and access.space != "shared":
+        return None
+    cases: list[Traffic] = []
+    figured: list[model.Iteration] = []
+    for value in values:
+        one = _at_value(trace, access, atom, value)
+        asked = Traffic.of(one, Affine(), warps)
+        figure = _iteration(asked, value) if ends else _iteration_inside(trace, asked, value, warps)
+        if figure is None:
+            break
+        cases.append(asked)
+        figured.append(figure)
+    if len({iteration.lane_stride for iteration in figured}) < 2:
+        return None  # it moves the whole warp, or nothing is known
+    figures = tuple(figured)
+    worst = max(cases, key=lambda one: one.sectors()[0] or 0)
+    name = str(atom.value).rpartition(", ")[2].rstrip(")").lstrip("%")
+    return _Turning(name, figures, worst)
 
 
-_TOOLKIT = pattern(r"(?:^|/)(?:cuda|nvidia|targets)\b")
-_INLINED = pattern(r"inlined_at\s+(\d{1,18})\s+([1-9]\d{0,17})\s+(\d{1,18})(?!\d)", re.ASCII)
+def _values(counted: Iterations, warps: Warps) -> tuple[list[int], bool]:
+    """The register's values, as long as another iteration may follow, and whether it is known when
+    none does; no values where they depend on what only the run knows."""
+    values: list[int] = []
+    for iteration in counted:
+        value, again = _number(iteration.value, warps), _number(iteration.again, warps)
+        if value is None:
+            return [], False
+        values.append(value)
+        if again == 0:
+            return values, True
+    return values, False
 
 
-def place_of(module: Module, loc: Loc) -> SourcePlace:
-    """The place that a `.loc` names; for what comes from a header of the toolkit, its caller's."""
-    name = module.files.get(loc.file, f"file {loc.file}")
-    toolkit = _TOOLKIT.search(name)
-    if toolkit is not None and "/include/" in name[toolkit.end() :]:
-        outer = _INLINED.search(module.source.text, loc.span.start, loc.span.end)
-        if outer is not None:
-            file, line, column = map(int, outer.groups())
-            return SourcePlace(module.files.get(file, f"file {file}"), line, column)
-    return SourcePlace(name, loc.line, loc.column)
+def _number(term: Term, warps: Warps) -> int | None:
+    """The value of a term in which there is nothing but sizes of the block."""
+    leaves = unknowns(term)
+    if any(leaf.value not in warps.sizes for leaf in leaves):
+        return None
+    return evaluate(term, {leaf: warps.sizes[leaf.value] for leaf in leaves})
+
+
+def _at_value(trace: Trace, access: Access, atom: Term, value: int) -> Access:
+    """The access in the iteration in which an atom has this value."""
+    held = {atom: trace.terms.const(value, atom.width)}.get
+    variants = tuple(
+        replace(v, address=substitute(trace.terms, v.address, held)) for v in access.variants
+    )
+    return replace(access, variants=variants)
+
+
+def _iteration(asked: Traffic, value: int) -> model.Iteration:
+    offsets = asked.offsets
+    stride = None if offsets is None else common_step(offsets)
+    return model.Iteration(value, stride, asked.sectors()[0], asked.banks(Affine()))
+
+
+def _iteration_inside(
+    trace: Trace, asked: Traffic, value: int, warps: Warps
+) -> model.Iteration | None:
+    """The same of an iteration of a loop that goes on for no one knows how long, of the lanes that
+    stay inside their array; None where no lane does, as behind the last iteration."""
+    lanes = inside_array(trace, asked.access, warps.block)
+    if not lanes or not asked.size:
+        return None
+    ways = max(bank_ways(one, asked.size) for one in lanes)
+    return replace(_iteration(asked, value), bank_conflicts=ways)
+
+
+def _most(counts: list[int | None]) -> int | None:
+    certain = [count for count in counts if count is not None]
+    return max(certain) if len(certain) == len(counts) else None

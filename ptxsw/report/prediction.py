@@ -6,12 +6,19 @@ of a loop. `low` is where all resources overlap, `high` where nothing does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
 from ptxsw.ptx.failures import Failure
+
+if TYPE_CHECKING:
+    from ptxsw.cost.account import Interval
+    from ptxsw.cost.estimate import Estimate
+    from ptxsw.cost.iterations import Stretch as CodeStretch
+    from ptxsw.cost.occupancy import Occupancy as Resident
 
 SCHEMA = 2
 
@@ -135,3 +142,48 @@ def to_json(prediction: Prediction) -> dict[str, Any]:
     """Objects and lists of the same fields."""
     data: dict[str, Any] = to_builtins(prediction)
     return data
+
+
+# ---------------------------------------------------------------- from what was computed
+
+
+def of_iteration(code: CodeStretch, estimate: Estimate) -> Stretch:
+    """One iteration of a loop. Nothing is known of what is likely: the bounds are all there is."""
+    time = _of_interval(estimate.time)
+    resources = _of_resources(estimate)
+    return Stretch(code.label, code.line, estimate.unit, time, time, None, resources, code.unknown)
+
+
+def of_launch(line: int, estimate: Estimate) -> Stretch:
+    """A launch of a kernel that begins on a line."""
+    return Stretch(
+        None, line, estimate.unit, _of_interval(estimate.time), _of_interval(estimate.likely),
+        None if estimate.is_open else estimate.expected, _of_resources(estimate),
+    )  # fmt: skip
+
+
+def of_occupancy(resident: Resident, *, registers: int, shared: int, threads: int) -> Occupancy:
+    """What a multiprocessor holds of a kernel."""
+    steps = tuple(OccupancyStep(*step) for step in resident.next_steps)
+    return Occupancy(
+        registers=registers, shared=shared, threads=threads, blocks=resident.blocks,
+        warps=resident.warps, fraction=resident.fraction, limiter=resident.limiter,
+        next_steps=steps,
+    )  # fmt: skip
+
+
+def of_candidate(facts: Mapping[str, Any]) -> RegisterCandidate:
+    """An outcome of the rewrite `registers`, from its facts."""
+    return RegisterCandidate(
+        limit=facts["maxnreg"], spills_to_shared=facts["spills_to_shared"],
+        registers=facts["registers"], local=facts["local"], shared=facts["shared"],
+        fraction=facts["occupancy"], pace=facts["pace"],
+    )  # fmt: skip
+
+
+def _of_resources(estimate: Estimate) -> tuple[Load, ...]:
+    return tuple(Load(r.name, _of_interval(r.time), r.busy_with) for r in estimate.resources)
+
+
+def _of_interval(interval: Interval) -> Range:
+    return Range(interval.low, None if interval.high == inf else interval.high)

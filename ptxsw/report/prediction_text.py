@@ -1,8 +1,9 @@
-"""A prediction for the terminal: a bar for each resource, and how sure it is."""
+"""A prediction for the terminal and as tables of the page: a bar for each resource, and how sure it
+is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ptxsw.report.prediction import (
@@ -15,6 +16,7 @@ from ptxsw.report.prediction import (
     RewriteEffect,
     Stretch,
 )
+from ptxsw.report.tables import Table
 
 NOT_MODELLED: Final = "tensor work is not modelled"
 _BAR: Final = 32  # characters of the longest bar
@@ -167,3 +169,56 @@ def _candidates(candidates: tuple[RegisterCandidate, ...]) -> Iterator[str]:
 
 def _changes(count: int) -> str:
     return "1 change" if count == 1 else f"{count} changes"
+
+
+# ---------------------------------------------------------------- tables
+
+_SHARED: Final = "bytes of shared memory"
+_TIMES: Final = frozenset({"at least", "at most"})
+
+
+def prediction_tables(prediction: Prediction) -> Mapping[str, tuple[tuple[str, Table], ...]]:
+    """By the names of kernels: titles, and what keeps which resource busy for how long."""
+    return {
+        kernel.name: tuple(_kernel_tables(kernel, prediction.gpu)) for kernel in prediction.kernels
+    }
+
+
+def _kernel_tables(kernel: Kernel, gpu: str) -> Iterator[tuple[str, Table]]:
+    for stretch in kernel.stretches:
+        most = max((load.time.limit for load in stretch.resources), default=0.0)
+        rows = tuple(_row(load, most, stretch) for load in stretch.resources if load.time.high)
+        header = ("resource", "", "at least", "at most", "busy with")
+        whole = shown_range(stretch.time, stretch.unit)
+        title = f"Predicted for {gpu}: {_stretch_title(stretch)}, {whole}"
+        yield title, Table(header, rows, _TIMES)
+    if kernel.occupancy is not None:
+        yield f"Predicted for {gpu}: occupancy", _occupancy_table(kernel.occupancy)
+
+
+def _stretch_title(stretch: Stretch) -> str:
+    if stretch.unit == "s":
+        return "the launch"
+    return "one pass of a warp" if stretch.label is None else f"one iteration of {stretch.label}"
+
+
+def _row(load: Load, most: float, stretch: Stretch) -> tuple[str, ...]:
+    ends = (shown_time(time, stretch.unit) for time in (load.time.low, load.time.limit))
+    return (load.name, bar(load, most), *ends, load.busy_with)
+
+
+def _occupancy_table(occupancy: Occupancy) -> Table:
+    """The kernel as it is, then its next steps."""
+    now = (
+        f"{occupancy.registers} registers, {occupancy.shared} {_SHARED}",
+        str(occupancy.blocks), f"{100 * occupancy.fraction:.0f} %",
+    )  # fmt: skip
+    steps = (
+        (
+            f"{step.at} {step.resource if step.resource == 'registers' else _SHARED}",
+            str(step.blocks), f"{100 * step.fraction:.0f} %",
+        )
+        for step in occupancy.next_steps
+    )  # fmt: skip
+    header = ("with", f"blocks of {occupancy.threads}", "warps")
+    return Table(header, (now, *steps), frozenset(header[1:]))

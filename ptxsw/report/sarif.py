@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from ptxsw.ptx.printable import one_line
-from ptxsw.report.located import Located
+from ptxsw.report.messages import Located
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

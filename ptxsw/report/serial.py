@@ -1,4 +1,5 @@
-"""Reports to JSON and back, and the schema of that JSON, by the types of `ptxsw.report.model`."""
+"""Reports as the Python interface hands them out, to JSON and back, and the schema of that JSON, by
+the types of `ptxsw.report.model`."""
 
 from __future__ import annotations
 
@@ -11,8 +12,7 @@ from msgspec.structs import FieldInfo
 
 from ptxsw.ptx.printable import tree, well_formed
 from ptxsw.report import model
-from ptxsw.report.model import SCHEMA, Kernel
-from ptxsw.report.shown import Report
+from ptxsw.report.model import SCHEMA, Contents, Kernel
 
 Json = dict[str, Any]
 
@@ -31,6 +31,30 @@ _TOGETHER: Mapping[str, Json] = {
     "Rewrite": {"source_line": ["delta", "scheme", "form"]},
 }
 """Fields that come with others."""
+
+
+class Report(Contents, frozen=True):
+    """One PTX file: what was found in it, and done to it."""
+
+    def __str__(self) -> str:
+        """What `ptxsw analyze` prints."""
+        from ptxsw.report.text import analysis_text
+        from ptxsw.report.weights import ordered
+
+        return analysis_text(ordered(self))
+
+    def _repr_html_(self) -> str:
+        """The same as tables, for a notebook."""
+        from ptxsw.report.notebook import report_html
+
+        return report_html(self)
+
+    def to_dataframe(self) -> Any:
+        """A row for each access, in pandas if it is installed, else in polars. Raises ImportError
+        where neither is."""
+        from ptxsw.report.notebook import dataframe
+
+        return dataframe(self)
 
 
 def to_json(report: Report) -> Json:

@@ -10,8 +10,7 @@ import pytest
 
 from ptxsw.driver.pipeline import Options, check, inspect
 from ptxsw.parser import parse
-from ptxsw.report.serial import to_json
-from ptxsw.report.shown import Report
+from ptxsw.report.serial import Report, to_json
 from ptxsw.toolchain import ptxas
 from ptxsw.validate import Proved, validate
 from tests.annotations import annotated, bare, spaced

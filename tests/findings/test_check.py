@@ -12,7 +12,7 @@ import pytest
 from benchmarks.programs.faults.cases import HERE as FAULTS
 from ptxsw.report import messages
 from ptxsw.report.layout import plain
-from ptxsw.report.located import Located
+from ptxsw.report.messages import Located
 from ptxsw.report.model import Finding
 from tests.command_line import ptxsw
 from tests.heads import head

@@ -13,7 +13,7 @@ from benchmarks.programs.faults.cases import FAULTS, NEEDS_PTXAS, path
 from ptxsw.cli.check_run import CheckedFile, Task, answer, answers
 from ptxsw.report import messages
 from ptxsw.report.layout import plain
-from ptxsw.report.located import Located
+from ptxsw.report.messages import Located
 from ptxsw.toolchain.ptxas import NoPtxas, locate
 
 ROOT = Path(__file__).parents[2]

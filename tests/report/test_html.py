@@ -16,7 +16,7 @@ from ptxsw.report import html
 from ptxsw.report.html import page
 from ptxsw.report.machine_code import MachineCode, machine_code
 from ptxsw.report.source_files import SourceFiles
-from ptxsw.report.sources import read_sources, short_names
+from ptxsw.report.source_places import read_sources, short_names
 from tests.report.browser import Browser, available
 
 ROOT = Path(__file__).parents[2]
