@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ptxsw.rewrites import REWRITES
-from ptxsw.rewrites.jointly_planned import TOGETHER
+from ptxsw.rewrites.base import TOGETHER
 from ptxsw.rewrites.rules import LocalRewrite
 
 ROOT = Path(__file__).parents[1]

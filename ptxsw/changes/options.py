@@ -37,10 +37,10 @@ def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
 class Options(Struct, frozen=True):
     """What `optimize` is asked for. Raises ValueError for a value that makes no sense.
 
-    `scheme` and `form` "auto" leave the choice to counts or to what was tuned;
-    only scheme "paper" in form "auto" is the paper's own, which is "keep". `hoist` None is what
-    the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode "auto"; None
-    is 5.
+    `scheme` "auto" is what was tuned, or "paper"; `form` "auto" is "uniform" in loops that lanes
+    leave apart, else "keep"; scheme "paper" in form "auto" is the paper's own, "keep". `hoist`
+    None is what the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode
+    "auto"; None is 5.
     `rewrites` names those that are considered; ("all",) is all of them. None is all but those that
     have to be named, or, where a scheme or a form is asked for, the three that have them.
     `register_limit` is the candidate that `registers` is to make in place of the one predicted to

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, Instruction, Reg
@@ -229,3 +230,32 @@ class Plan(Struct, frozen=True, dict=True):
     def loop_around(self) -> Mapping[int, UniformLoop]:
         """The innermost uniform loop of each instruction that lies in one."""
         return {index: loop for loop in self.loops for index in loop.inside}
+
+    @cached_property
+    def nests(self) -> Mapping[int, int]:
+        """By the header of each uniform loop that of the outermost one around it."""
+        outermost: dict[int, int] = {}
+        for loop in self.loops:
+            outermost[loop.header] = loop.header if loop.outer is None else outermost[loop.outer]
+        return outermost
+
+    def only(self, loads: Collection[int]) -> Plan:
+        """The plan for these loads alone, with the hoists, halos and loops that they need."""
+        rewrites = [rewrite for rewrite in self.rewrites if rewrite.dest in loads]
+        sources = {part.source for rewrite in rewrites for part in rewrite.parts}
+        leads = {r.source for r in rewrites if r.scheme == "halo" and not r.is_copy}
+        nests = {
+            self.nests[self.loop_around[r.dest].header] for r in rewrites if r.form == "uniform"
+        }
+        # A copy of a halo row needs no halo. Where the row's shuffles are gone it is one of scheme
+        # paper, which does the same for a copy.
+        return replace(
+            self,
+            rewrites=tuple(
+                r if r.scheme != "halo" or r.source in leads else replace(r, scheme="paper")
+                for r in rewrites
+            ),
+            hoists=tuple(hoist for hoist in self.hoists if hoist.load in sources),
+            halos=tuple(halo for halo in self.halos if halo.lead in leads),
+            loops=tuple(loop for loop in self.loops if self.nests[loop.header] in nests),
+        )

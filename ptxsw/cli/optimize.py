@@ -58,7 +58,8 @@ def optimize(
     \b
     Mode auto makes what ptxsw tune measured to be fastest, or else what certainly pays by the
     code that ptxas makes of it, and says why it leaves the rest alone. Mode force makes all that
-    are proved; with scheme and form auto, those that are rated best by counts.
+    are proved. Scheme auto is paper, or what tune measured; form auto is uniform in loops
+    that lanes leave in different iterations, else keep.
 
     \b
     Schemes  paper      the shuffle, then the load in lanes without such a neighbour (CC'23)

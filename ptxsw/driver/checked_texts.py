@@ -16,7 +16,7 @@ from ptxsw.driver.kernel_state import Progress, RewrittenState, rewritten
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
-from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
+from ptxsw.rewrites.base import UNIFORM_LOOPS
 
 if TYPE_CHECKING:
     from ptxsw.codegen.splice import Edit

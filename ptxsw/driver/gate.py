@@ -14,7 +14,7 @@ from ptxsw.driver.kernel_state import Progress, RewrittenState
 from ptxsw.emulator.run import emulate
 from ptxsw.ptx.target import assembled_for
 from ptxsw.rewrites import REGISTERS
-from ptxsw.rewrites.jointly_planned import SHUFFLE, TOGETHER, UNIFORM_LOOPS
+from ptxsw.rewrites.base import SHUFFLE, TOGETHER, UNIFORM_LOOPS
 
 # Of most kernels nothing is written: what weighs is imported by the functions that do.
 if TYPE_CHECKING:

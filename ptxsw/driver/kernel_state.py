@@ -11,6 +11,7 @@ from ptxsw.changes.change import Refusal
 from ptxsw.codegen.line_origins import LineOrigins
 from ptxsw.codegen.splice import Edit, apply, compose
 from ptxsw.ptx.source import Source
+from ptxsw.rewrites.base import TUNED
 
 if TYPE_CHECKING:
     from ptxsw.codegen.excerpt import Excerpt
@@ -59,7 +60,7 @@ class Progress(Struct):
     def is_measured(self) -> bool:
         """Has a measurement chosen shuffles for it?"""
         return any(
-            attempt.choice is not None and attempt.choice.is_measured and attempt.changes
+            attempt.choice is not None and attempt.choice.by == TUNED and attempt.changes
             for attempt in self.attempts
         )
 

@@ -12,7 +12,7 @@ from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.changes.plan import ServedLoad, UniformLoop
 from ptxsw.ptx.patterns import pattern
 from ptxsw.report import model
-from ptxsw.rewrites.jointly_planned import RefusedSource
+from ptxsw.rewrites.base import RefusedSource
 
 if TYPE_CHECKING:
     from ptxsw.changes.change import Change, Refusal

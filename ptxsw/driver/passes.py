@@ -24,8 +24,7 @@ from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.run import emulate
 from ptxsw.ptx.failures import stage
 from ptxsw.rewrites import REGISTERS, every, named
-from ptxsw.rewrites.base import Attempt, Kernel, LazyRewrite
-from ptxsw.rewrites.jointly_planned import TOGETHER, RefusedSource, leads
+from ptxsw.rewrites.base import TOGETHER, Attempt, Kernel, LazyRewrite, RefusedSource, leads
 from ptxsw.rewrites.rules import LocalRewrite
 from ptxsw.terms.solver import Solver
 

@@ -27,7 +27,7 @@ from ptxsw.ptx.failures import Failure, KernelFailed, failure, is_ours
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import model
 from ptxsw.rewrites import REGISTERS, every, named
-from ptxsw.rewrites.jointly_planned import TOGETHER
+from ptxsw.rewrites.base import TOGETHER
 from ptxsw.toolchain.ptxas import AssemblyError
 from ptxsw.toolchain.tuned import Tuned, same_arch, store
 from ptxsw.verify.launches import Launch

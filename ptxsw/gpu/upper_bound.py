@@ -28,8 +28,7 @@ from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
 from ptxsw.driver import pipeline
 from ptxsw.report import model
-from ptxsw.rewrites.base import Kernel, Outcome, Requires
-from ptxsw.rewrites.jointly_planned import FOR_SHUFFLES, SHUFFLE
+from ptxsw.rewrites.base import FOR_SHUFFLES, SHUFFLE, Kernel, Outcome, Requires
 from ptxsw.rewrites.shuffle import Shuffle
 
 BOUNDS = ("noload", "nocorner")

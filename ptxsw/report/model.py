@@ -250,11 +250,11 @@ class Choice(Struct, frozen=True):
 
     by: Annotated[
         Annotated[str, one_of("asked", "tuned", "model")],
-        says("By force, measured by ptxsw tune, or predicted by the model of the target."),
+        says("By force, measured by ptxsw tune, or left to what ptxas makes of it."),
     ]
     gain: Annotated[
         float | None,
-        says("Percent that the kernel is expected to gain; null: not known."),
+        says("Percent that the kernel gained where it was measured; null: not known."),
     ]
     reason: str
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxsw.ptx import isa
-from ptxsw.rewrites.base import LazyRewrite, Requires, Rewrite
-from ptxsw.rewrites.jointly_planned import (
+from ptxsw.rewrites.base import (
     FOR_SHUFFLES,
     LOAD_ELIMINATION,
     SHUFFLE,
     UNIFORM_LOOPS,
+    LazyRewrite,
+    Requires,
+    Rewrite,
 )
 from ptxsw.rewrites.rules import NARROWING
 

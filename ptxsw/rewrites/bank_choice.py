@@ -22,7 +22,6 @@ from ptxsw.analysis.shared_banks import BankTraffic, times
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess
 from ptxsw.cost.account import Ends
-from ptxsw.cost.count import issue_slots
 from ptxsw.cost.decide import dominates, ends_by_counts
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Variable
@@ -34,6 +33,10 @@ NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
 _WORD = 4  # bytes
 _ROUNDED = 1 + 1e-9  # sums in another order may differ by less
 _SHIFTS = 6  # of each granule, from the first that reads above the row
+
+_FREE = ("mov", "cvta", "ld.param", "pragma", "loc")
+_LONG = {"div": 12, "rem": 12, "sqrt": 6, "sin": 2, "cos": 2, "mul": 4, "mad": 4}  # of 64 bits
+_SHORT = {"div": 8, "rem": 8, "sqrt": 4}
 
 
 class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
@@ -201,9 +204,21 @@ class _Candidate(Struct, frozen=True):
 def _executed(cfg: Cfg) -> float:
     """The instructions that a warp executes."""
     return sum(
-        times(cfg, at) * issue_slots(instruction.name)
+        times(cfg, at) * _issue_slots(instruction.name)
         for at, instruction in enumerate(cfg.instructions)
     )
+
+
+def _issue_slots(name: str) -> int:
+    """How many warp instructions become of one with this name, roughly."""
+    if name.startswith(_FREE):
+        return 0
+    opcode, _, modifiers = name.partition(".")
+    if opcode in ("ld", "st", "bra", "ret", "cvt"):
+        return 1
+    if modifiers.endswith("64") and "wide" not in modifiers:
+        return _LONG.get(opcode, 2) if not modifiers.endswith("f64") else _LONG.get(opcode, 1)
+    return _SHORT.get(opcode, 1)
 
 
 def family(scene: PermutationCosts) -> Iterator[Permutation]:

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from ptxsw.changes.change import Change, Refusal
+    from ptxsw.changes.change import Change, Line, Refusal
     from ptxsw.changes.options import Options
     from ptxsw.changes.permutation import Permutation
     from ptxsw.codegen.splice import Edit
-    from ptxsw.cost.select import Choice
     from ptxsw.emulator.budget import Budget
     from ptxsw.emulator.trace import Trace
     from ptxsw.ptx.ir import Function, Module
     from ptxsw.terms.solver import Solver
 
 Outcome: TypeAlias = "Change | Refusal | Choice"
+
+LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", "shuffle"
+TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
+"""The rewrites that are planned together (`joint.py`)."""
+
+ASKED, TUNED, MODEL = "asked", "tuned", "model"
+
+
+class Choice(Struct, frozen=True):
+    """Why shuffles are made, or not. `by` says what decided: who asked, a measurement, or what
+    ptxas makes of it; `gain` what is expected of it (0.04: 4% faster; None: nothing is known)."""
+
+    by: str
+    gain: float | None
+    reason: str
+
+
+class RefusedSource(Struct, frozen=True):
+    """The load whose value a refused load would have taken, and the lanes between them."""
+
+    index: int
+    delta: int
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        return {"source_line": line(self.index), "delta": self.delta}
 
 
 class Requires(Struct, frozen=True):
@@ -57,6 +81,10 @@ class Requires(Struct, frozen=True):
     def no_words(self) -> str:
         """Why it does not apply to a text without the words."""
         return f"the kernel holds none of the words {', '.join(self.words)}"
+
+
+FOR_SHUFFLES = Requires((6, 2), "has no activemask", 30, "has no shuffle")
+"""What shuffles and votes need."""
 
 
 class Kernel(Struct, frozen=True):
@@ -96,6 +124,11 @@ class Kernel(Struct, frozen=True):
     def is_copy(self, index: int) -> bool:
         """Did a rewrite write an instruction of the body beside one of which it is a copy?"""
         return self.module.source.is_copy(self.trace.cfg.instructions[index].span.start)
+
+
+def leads(name: str, kernel: Kernel) -> bool:
+    """Does this rewrite make the joint plan: is it the last of them that is considered?"""
+    return name == [one for one in TOGETHER if one in kernel.considered][-1]
 
 
 class Attempt(Struct, frozen=True):

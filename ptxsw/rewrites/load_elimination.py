@@ -22,10 +22,8 @@ from ptxsw.changes.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue, lower, lower_joins
 from ptxsw.codegen.splice import Edit
-from ptxsw.cost.select import Choice
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Kernel, Outcome
-from ptxsw.rewrites.jointly_planned import LOAD_ELIMINATION, leads
+from ptxsw.rewrites.base import LOAD_ELIMINATION, Choice, Kernel, Outcome, leads
 
 
 class LoadElimination:

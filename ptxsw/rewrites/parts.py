@@ -1,7 +1,7 @@
 """Applying a part of the changes to a kernel, if not all of them can be proved, or not in time.
 
-Changes that rest on tests of their own go first, then loops that become uniform, then halos. The
-rest of the plan is split into rows of loads that do not depend on one another. Half of the rows are
+Changes that rest on tests of their own go first, then loops that become uniform. The rest of the
+plan is split into rows of loads that do not depend on one another. Half of the rows are
 tried, then halves of each half that is refused, until the faulty row stands alone or the attempts
 are used up. If time is short, only as many rows are tried as can probably be proved in it.
 """
@@ -13,16 +13,13 @@ from collections.abc import Generator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ptxsw.changes.change import Change, Refusal
-from ptxsw.changes.plan import Halo, ServedLoad
+from ptxsw.changes.plan import ServedLoad
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
 from ptxsw.codegen.lower_shuffle import as_plan
-from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Attempt
-from ptxsw.rewrites.jointly_planned import SHUFFLE, UNIFORM_LOOPS
-from ptxsw.shuffle.candidate_plan import CandidatePlan
-from ptxsw.shuffle.combine import connected, without
+from ptxsw.rewrites.base import SHUFFLE, UNIFORM_LOOPS, Attempt, Choice
+from ptxsw.shuffle.candidate_plan import CandidatePlan, without
 
 MOST = 12
 """Texts that are tried of one kernel after the first was refused. To single out one bad row of
@@ -53,11 +50,7 @@ def attempts(attempt: Attempt) -> Attempts:
         return (yield from _first_rows(attempt, rows, count))
     reason = yield attempt, CHECKING if rows else 1.0
     while reason is not None and reason != OUT_OF_TIME:
-        less = (
-            _without_tests(attempt, reason)
-            or _without_loops(attempt, reason)
-            or _without_halos(attempt)
-        )
+        less = _without_tests(attempt, reason) or _without_loops(attempt, reason)
         if less is None:
             return (yield from _halves(attempt, _rows(attempt), reason))
         attempt = less
@@ -90,32 +83,14 @@ def _without_loops(attempt: Attempt, reason: str) -> Attempt | None:
     if not loops or SHUFFLE not in kernel.considered or kernel.options.form == "uniform":
         return None
     kernel = replace(kernel, considered=kernel.considered - {UNIFORM_LOOPS})
-    refusals = (Refusal(UNIFORM_LOOPS, loop.at, reason) for loop in loops)
-    return _planned(replace(attempt, kernel=kernel, refusals=tuple(refusals)))
-
-
-def _without_halos(attempt: Attempt) -> Attempt | None:
-    """A new plan without halos, unless that scheme was requested. A halo load may fail behind a
-    store to an unknown address: it is then not known what another lane would read there."""
-    kernel = attempt.kernel
-    halos = any(isinstance(change.detail, Halo) for change in attempt.changes)
-    if not halos or not joint.is_planned(attempt) or kernel.options.scheme != "auto":
-        return None
-    kernel = replace(kernel, options=replace(kernel.options, scheme="early"))
-    loops = tuple(one for one in attempt.refusals if one.rewrite == UNIFORM_LOOPS)
-    return _planned(replace(attempt, kernel=kernel, refusals=loops))
-
-
-def _planned(attempt: Attempt) -> Attempt | None:
-    """A new plan for the attempt's kernel, with the attempt's refusals added; None if it makes no
-    change."""
-    outcomes = list(joint.find(attempt.kernel))
+    outcomes = list(joint.find(kernel))
     changes = tuple(one for one in outcomes if isinstance(one, Change))
     if not changes:
         return None
-    refusals = tuple(one for one in outcomes if isinstance(one, Refusal))
+    refusals = [one for one in outcomes if isinstance(one, Refusal)]
+    refusals += (Refusal(UNIFORM_LOOPS, loop.at, reason) for loop in loops)
     choice = next((one for one in outcomes if isinstance(one, Choice)), None)
-    return Attempt(attempt.rewrite, attempt.kernel, changes, (*refusals, *attempt.refusals), choice)
+    return Attempt(attempt.rewrite, kernel, changes, tuple(refusals), choice)
 
 
 # ---------------------------------------------------------------- rows of loads
@@ -126,7 +101,13 @@ def _rows(attempt: Attempt) -> list[Row]:
     was made is no plan."""
     if not joint.is_planned(attempt) or any(c.rewrite == UNIFORM_LOOPS for c in attempt.changes):
         return []
-    return connected(c.detail for c in attempt.changes if isinstance(c.detail, ServedLoad))
+    served = [c.detail for c in attempt.changes if isinstance(c.detail, ServedLoad)]
+    row_of: dict[int, set[int]] = {}
+    for load in served:
+        row = {load.dest, *(part.source for part in load.parts)}
+        row.update(*(row_of[member] for member in row if member in row_of))
+        row_of.update(dict.fromkeys(row, row))
+    return sorted({id(row): frozenset(row) for row in row_of.values()}.values(), key=min)
 
 
 def _fitting(attempt: Attempt, rows: Sequence[Row]) -> int:
@@ -179,10 +160,9 @@ def _with_rows(attempt: Attempt, rows: Sequence[Row], reasons: Mapping[Row, str]
     kept = frozenset[int]().union(*rows)
     why = {load: reason for row, reason in reasons.items() for load in row if load not in kept}
     plan = as_plan(kernel.function, kernel.trace.cfg, attempt.changes)
-    whole = CandidatePlan("", "", plan, ())
-    left, refused = without(kernel.trace, whole, lambda served: why.get(served.dest))
+    left = without(kernel.trace, CandidatePlan(plan, ()), lambda served: why.get(served.dest))
     obligations = {change.at: change.obligations for change in attempt.changes}
     new = joint.changes(left.plan, None)
     changes = tuple(replace(c, obligations=obligations[c.at]) for c in new)
-    refusals = (*attempt.refusals, *(joint.refusal(kernel, one) for one in refused))
+    refusals = (*attempt.refusals, *(joint.refusal(kernel, one) for one in left.kept))
     return replace(attempt, changes=changes, refusals=refusals)

@@ -45,9 +45,8 @@ from ptxsw.codegen.lower_scalar_replacement import (
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Cfg
-from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.rewrites.base import FOR_SHUFFLES, SHUFFLE, Kernel, Outcome, RefusedSource
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
-from ptxsw.rewrites.jointly_planned import FOR_SHUFFLES, SHUFFLE, RefusedSource
 from ptxsw.rewrites.loop_reuse import NAME, Kept, LoopReuse, count, parted, served
 from ptxsw.rewrites.supposed import Supposed
 

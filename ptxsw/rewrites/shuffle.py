@@ -15,8 +15,7 @@ from typing import ClassVar
 from ptxsw.changes.change import Change
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Kernel, Outcome
-from ptxsw.rewrites.jointly_planned import SHUFFLE, leads
+from ptxsw.rewrites.base import SHUFFLE, Kernel, Outcome, leads
 
 
 class Shuffle:

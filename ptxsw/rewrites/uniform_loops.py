@@ -17,8 +17,7 @@ from typing import ClassVar
 from ptxsw.changes.change import Change
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Kernel, Outcome
-from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS, leads
+from ptxsw.rewrites.base import UNIFORM_LOOPS, Kernel, Outcome, leads
 
 
 class UniformLoops:

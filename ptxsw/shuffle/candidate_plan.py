@@ -1,18 +1,16 @@
-"""The plan of one scheme and form for one kernel: every legal rewrite that it can make.
-
-Nothing is weighed here: `choose` compares drafts and takes one, or none.
-"""
+"""The plan of one scheme and form for one kernel: every legal rewrite that it can make. Nothing is
+weighed here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from msgspec import Struct, field
 
-from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
+from ptxsw.analysis.lane_reuse import Candidate, Places, candidates, global_loads
 from ptxsw.changes.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, ServedLoad
-from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING
+from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.load_groups import LoadGroup, centre, rows
@@ -34,12 +32,17 @@ class RefusedLoad(Struct, frozen=True):
 
 
 class CandidatePlan(Struct, frozen=True):
-    """What one scheme makes of a kernel, and the loads it leaves, with the reasons."""
+    """What becomes of the loads of a kernel, and those that stay, with the reasons."""
 
-    scheme: str
-    form: str
     plan: Plan
     kept: tuple[RefusedLoad, ...]
+
+
+def load_sources(trace: Trace, max_delta: int, places: Places, budget: Budget) -> LoadSources:
+    """The candidates for each load, until the time for planning is over."""
+    with no_collection():
+        loads = candidates(trace, max_delta, places)
+        return tuple(takewhile(lambda _: not budget.spent(PLANNING), loads))
 
 
 def draft(
@@ -50,55 +53,55 @@ def draft(
     form: str,
     max_delta: int,
     hoist: bool,
-    shuffles: bool = True,
-    why_not: str = "",
+    why_not: str | None = None,
     sources: LoadSources | None = None,
 ) -> CandidatePlan:
-    """Every legal rewrite by one scheme. With `hoist` the middle load of a row is moved up to be
-    the source. Without `shuffles` only copies are made, and `why_not` is the reason for the rest.
-    `judge` is asked no more than needed; when its time for planning is over, all that was not
-    looked at stays. `sources`: the candidates for `max_delta`, where they are known."""
-    drafting = _Drafting(trace, judge, scheme, form, max_delta, hoist)
-    with no_collection():
-        sources = find(trace, max_delta, judge) if sources is None else sources
-        if shuffles and (hoist or scheme == "halo"):
-            starting = {access.index for access, elements in sources if not any(elements)}
-            for row in rows(trace, judge):
-                if judge.budget.spent(PLANNING):
-                    break
-                drafting.row(row, starting)
-        drafting.others(sources, shuffles, why_not)
-        drafting.kept += _not_reached(trace, sources)
+    """Every legal rewrite by one scheme, in form `uniform` where the judge's loops are that, and
+    else in `form`. With `hoist` the middle load of a row is moved up to be the source. Where there
+    is a reason `why_not` only copies are made. `judge` is asked no more than needed; when its time
+    for planning is over, all that was not looked at stays. `sources`: the candidates for
+    `max_delta`, where they are known."""
+    if sources is None:
+        sources = load_sources(trace, max_delta, judge.places, judge.budget)
+    drafting = _Drafting(trace, judge, scheme, form, max_delta, hoist, why_not)
+    if any(any(elements) for _, elements in sources):
+        with no_collection():
+            drafting.make(sources)
+    # The loads of which no candidates were looked for.
+    rest = global_loads(trace)[len(sources) :]
+    drafting.kept += [RefusedLoad(access, None, OUT_OF_TIME) for access in rest]
     drafting.rewrites.sort(key=lambda rewrite: rewrite.dest)
     used = {part.source for rewrite in drafting.rewrites for part in rewrite.parts}
     plan = Plan(
         trace.function,
         trace.cfg.instructions,
         tuple(drafting.rewrites),
-        judge.segments,
+        judge.segments if drafting.rewrites else (),
         tuple(h for h in drafting.hoists if h.load in used),
         tuple(drafting.halos),
+        judge.loops,
     )
-    return CandidatePlan(scheme, form, plan, tuple(drafting.kept))
+    return CandidatePlan(plan, tuple(drafting.kept))
 
 
-def nothing(trace: Trace, sources: LoadSources) -> CandidatePlan:
-    """The draft of any scheme where no load has a source."""
-    plan = Plan(trace.function, trace.cfg.instructions, (), segments=())
-    return CandidatePlan("", "", plan, tuple(_not_reached(trace, sources)))
-
-
-def _not_reached(trace: Trace, sources: LoadSources) -> list[RefusedLoad]:
-    """The loads of which no candidates were looked for."""
-    rest = global_loads(trace)[len(sources) :]
-    return [RefusedLoad(access, None, OUT_OF_TIME) for access in rest]
-
-
-def find(trace: Trace, max_delta: int, judge: Legality) -> LoadSources:
-    """The candidates for each load, until the time for planning is over."""
-    with no_collection():
-        loads = candidates(trace, max_delta, judge.places)
-        return tuple(takewhile(lambda _: not judge.budget.spent(PLANNING), loads))
+def without(
+    trace: Trace, drafted: CandidatePlan, unwanted: Callable[[ServedLoad], str | None]
+) -> CandidatePlan:
+    """The plan without those rewrites for which there is a reason to leave the load alone. What
+    else was moved or loaded for them alone goes, too."""
+    reasons = {r.dest: reason for r in drafted.plan.rewrites if (reason := unwanted(r)) is not None}
+    if not reasons:
+        return drafted
+    accesses = {a.index: a for a in trace.accesses}
+    kept = list(drafted.kept)
+    for rewrite in drafted.plan.rewrites:
+        if rewrite.dest in reasons:
+            part = next((p for p in rewrite.parts if p.delta or p.mirror), rewrite.parts[0])
+            dest, source = accesses[rewrite.dest], accesses[part.source]
+            candidate = Candidate(dest, source, part.delta, part.element, mirror=part.mirror)
+            kept.append(RefusedLoad(dest, candidate, reasons[rewrite.dest]))
+    plan = drafted.plan.only({r.dest for r in drafted.plan.rewrites} - reasons.keys())
+    return CandidatePlan(plan, tuple(sorted(kept, key=lambda each: each.dest.index)))
 
 
 class _Drafting(Struct):
@@ -108,6 +111,7 @@ class _Drafting(Struct):
     form: str
     max_delta: int
     hoist: bool
+    why_not: str | None  # only copies are made
     rewrites: list[ServedLoad] = field(default_factory=list)
     kept: list[RefusedLoad] = field(default_factory=list)
     hoists: list[HoistedLoad] = field(default_factory=list)
@@ -115,6 +119,21 @@ class _Drafting(Struct):
     done: set[int] = field(default_factory=set)  # loads of which is decided
     shuffled: set[int] = field(default_factory=set)
     moved: dict[int, list[tuple[Access, int, int]]] = field(default_factory=dict)
+
+    def make(self, sources: LoadSources) -> None:
+        """Everything, until the time for planning is over."""
+        if self.why_not is None and (self.hoist or self.scheme == "halo"):
+            starting = {access.index for access, elements in sources if not any(elements)}
+            for row in rows(self.trace, self.judge):
+                if self.judge.budget.spent(PLANNING):
+                    break
+                self.row(row, starting)
+        self.others(sources)
+
+    def form_of(self, dest: Access) -> str:
+        if dest.index in self.judge.loop_of:
+            return "uniform"
+        return "keep" if self.form == "uniform" else self.form
 
     # ------------------------------------------------------------ rows
 
@@ -165,7 +184,8 @@ class _Drafting(Struct):
             low, high = least, most
             proofs.append(proof)
             part = ElementSource(lead.index, 0, delta)
-            taken.append(ServedLoad(member.index, (part,), "halo", self.form, proof))
+            form = self.form_of(member)
+            taken.append(ServedLoad(member.index, (part,), "halo", form, proof))
         # Copies alone need no partial load: they are found as such later.
         if any(rewrite.delta for rewrite in taken):
             self.rewrites += taken
@@ -198,13 +218,10 @@ class _Drafting(Struct):
 
     # ------------------------------------------------------------ the rest
 
-    def others(
-        self, loads: Iterable[tuple[Access, Elements]], shuffles: bool, why_not: str
-    ) -> None:
+    def others(self, loads: LoadSources) -> None:
         """Serve each element of each load by its nearest legal source. A source must itself come
         from memory: a shuffle of a shuffled value would wait for the first one. A load stays as it
-        is if one element has no source. Without `shuffles`, loads that would need one are refused
-        with `why_not`."""
+        is if one element has no source."""
         for dest, elements in loads:
             if dest.index in self.done:
                 continue
@@ -226,8 +243,8 @@ class _Drafting(Struct):
                 crossing = next((c for c, _ in served if c.crosses), None)
                 if crossing is not None:
                     self.shuffled.add(dest.index)
-                if crossing is not None and not shuffles:
-                    self.kept.append(RefusedLoad(dest, crossing, why_not))
+                if crossing is not None and self.why_not is not None:
+                    self.kept.append(RefusedLoad(dest, crossing, self.why_not))
                 else:
                     self._rewrite(dest, served)
 
@@ -274,4 +291,4 @@ class _Drafting(Struct):
         )
         scheme = "paper" if self.scheme == "halo" else self.scheme
         proof = Proof.joined([proof for _, proof in served])
-        self.rewrites.append(ServedLoad(dest.index, parts, scheme, self.form, proof))
+        self.rewrites.append(ServedLoad(dest.index, parts, scheme, self.form_of(dest), proof))

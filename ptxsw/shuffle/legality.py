@@ -27,7 +27,8 @@ from ptxsw.terms.solver import Solver
 
 class Legality:
     """The rules over one trace. Where the threads of a `block` along x, y and z are given,
-    shuffles that could serve no lane of it are refused, too."""
+    shuffles that could serve no lane of it are refused, too. `loops` become uniform: by their votes
+    the lanes that come together to an instruction of them are in the same iteration."""
 
     def __init__(
         self,
@@ -37,19 +38,20 @@ class Legality:
         budget: Budget | None = None,
         *,
         block: tuple[int, int, int] | None = None,
+        loops: tuple[UniformLoop, ...] = (),
+        places: Places | None = None,
     ) -> None:
-        self.budget = budget or Budget()
+        self.budget, self.loops = budget or Budget(), loops
+        self.loop_of = {index: loop for loop in loops for index in loop.inside}
+        self.places = places or Places(trace)
         self._block = block
         self._cfg = trace.cfg
         self._assume = assume
-        self._in_step: frozenset[int] = frozenset()
         self._loads = PlainLoads(trace)
-        self._paths = Paths(trace.cfg)
+        self._paths = Paths(trace.cfg, frozenset(self.loop_of))
         self._memory = MemoryBetween(trace, solver, assume)
         self._bytes = SameBytes(trace, solver, assume)
         self._bypasses = Bypasses(trace, solver)
-        self.places = Places(trace)
-        self._verdicts: dict[tuple[int, ...], Proof | Refused] = {}
         # What was proved for each destination, source and delta.
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
 
@@ -68,18 +70,6 @@ class Legality:
         obligations = (self.obligations.get((rewrite.dest, *one), ()) for one in taken)
         return tuple(dict.fromkeys(obligation for several in obligations for obligation in several))
 
-    def in_step(self, loops: Iterable[UniformLoop]) -> Legality:
-        """The same rules once these loops are uniform: by their votes the lanes that come
-        together to an instruction of them are in the same iteration."""
-        from copy import copy  # seldom needed
-
-        other = copy(self)
-        other._verdicts = {}
-        other._in_step = frozenset().union(*(loop.together for loop in loops))
-        other._paths = self._paths.with_uniform(frozenset().union(*(loop.inside for loop in loops)))
-        other._bytes = copy(self._bytes)  # with a count of its own of what Z3 could not tell
-        return other
-
     def legal(
         self, candidate: Candidate, *, before: int | None = None, source_at: int | None = None
     ) -> Proof | Refused:
@@ -95,24 +85,13 @@ class Legality:
         source, dest = candidate.source, candidate.dest
         at = source.index if source_at is None else source_at
         before = dest.index if before is None else before
-        # Drafts of several schemes ask about the same candidates.
-        key = (
-            *(dest.index, candidate.dest_element, source.index, candidate.element),
-            *(candidate.delta, candidate.mirror, candidate.displacement, at, before),
-        )
-        verdict = self._verdicts.get(key)
-        if verdict is None:
-            verdict = self._verdicts[key] = self._judged(candidate, at, before)
-        return verdict
-
-    def _judged(self, candidate: Candidate, at: int, before: int) -> Proof | Refused:
-        source, dest = candidate.source, candidate.dest
         # Cheap rules first: most pairs fail before the solver is asked.
         refused = (
             self.loadable(dest)
             or self.loadable(source)
             or self._loads.same_shape(candidate)
             or (self.can_hoist(source, at) if at != source.index else None)
+            or (self._parted(dest.index) if candidate.crosses else None)
             or self._paths.same_instance(at, dest.index)
             or self._memory.nothing_between(source, dest, at, self._paths.between(at, dest.index))
         )
@@ -146,6 +125,15 @@ class Legality:
         """Is it a load that may take part at all?"""
         return self._loads.loadable(access)
 
+    def _parted(self, dest: int) -> Refused | None:
+        """Lanes that have left a uniform loop run through it with the others, and take any side of
+        a branch that they do not all take: no active mask tells there who takes part, and no vote
+        can ask."""
+        loop = self.loop_of.get(dest)
+        if loop is None or dest in loop.together:
+            return None
+        return Refused("in the uniform loop, lanes do not reach it together")
+
     def _across_lanes(self, candidate: Candidate, at: int) -> tuple[str, ...] | Refused:
         """What is assumed of the other lane: that it is in the same iteration, and that memory
         holds for it what it holds for this one."""
@@ -153,7 +141,7 @@ class Legality:
         # In irreducible flow the blocks of a cycle are not known, so any block may lie on one.
         looping = self._cfg.loops_around(self._cfg.block_of[dest]) or self._cfg.irreducible
         assumed: tuple[str, ...] = ()
-        if looping and dest not in self._in_step:
+        if looping and dest not in self.loop_of:
             if LOCKSTEP not in self._assume:
                 return Refused("lanes in a loop may be in different iterations")
             assumed = (LOCKSTEP,)
@@ -163,7 +151,7 @@ class Legality:
     def _same_bytes(
         self, candidate: Candidate, assumed: tuple[str, ...], at: int, before: int
     ) -> Proof | Refused:
-        equal = self._bytes.compared(candidate, at, before)
+        equal = self._bytes.compared(candidate, before)
         if isinstance(equal, Refused):
             return equal
         source, dest = candidate.source, candidate.dest

@@ -20,21 +20,13 @@ _FORKS_TRIED = 4
 class Paths:
     """The paths of one function between two of its loads."""
 
-    def __init__(self, cfg: Cfg) -> None:
-        self._cfg = cfg
-        self._uniform: frozenset[int] = frozenset()  # instructions in uniform loops
+    def __init__(self, cfg: Cfg, uniform: frozenset[int] = frozenset()) -> None:
+        """`uniform` are the instructions of uniform loops: lanes run through what they would have
+        gone around."""
+        self._cfg, self._uniform = cfg, uniform
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
         self._forks: dict[tuple[int, int], Fork | str] = {}
         self._tried: dict[int, int] = {}  # how many forks were looked for, by the load's block
-
-    def with_uniform(self, instructions: frozenset[int]) -> Paths:
-        """The paths once loops with these instructions are uniform: lanes then run through what
-        they would have gone around."""
-        from copy import copy  # seldom needed
-
-        other = copy(self)
-        other._uniform, other._forks, other._tried = instructions, {}, {}
-        return other
 
     def same_instance(self, source: int, dest: int) -> Refused | None:
         """Of the positions at which the two loads are made."""

@@ -61,25 +61,12 @@ class SameBytes:
         self._unwrapped = NoOverflowView(self._terms)
         self._compared_in = ComparedSides()
         self._unproved = 0  # addresses that Z3 could not tell to be equal
-        self._memo: dict[tuple[int, ...], EqualBytes | Refused] = {}
         self._mentioned = Mentioned()
         self._lanes: dict[tuple[int, bool], ShiftedLane] = {}
 
-    def compared(self, candidate: Candidate, at: int, before: int) -> EqualBytes | Refused:
+    def compared(self, candidate: Candidate, before: int) -> EqualBytes | Refused:
         """May the bytes be taken to be the same, with tests that can stand before instruction
-        `before`? `at` is the position that the source is moved up to."""
-        key = (
-            *(candidate.dest.index, candidate.source.index, candidate.delta),
-            *(candidate.element, candidate.dest_element),
-            *(candidate.mirror, candidate.displacement),
-            *(at, before),
-        )
-        if key not in self._memo:
-            self._memo[key] = self._compared_all(candidate, before)
-        return self._memo[key]
-
-    def _compared_all(self, candidate: Candidate, before: int) -> EqualBytes | Refused:
-        """The same for any scheme, and whichever loops are uniform."""
+        `before`?"""
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
         assumptions: list[str] = []

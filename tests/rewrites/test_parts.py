@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.loads import ROW, kernel
-from ptxsw.changes.plan import Halo, ServedLoad
+from ptxsw.changes.plan import ServedLoad
 from ptxsw.driver import checking
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
@@ -109,26 +109,3 @@ def test_nothing_is_kept_without_any_time(monkeypatch: pytest.MonkeyPatch) -> No
 
     _, report = rewritten(monkeypatch, check)
     assert {refusal.reason for refusal in report.refusals or ()} == {OUT_OF_TIME}
-
-
-@pytest.mark.parametrize(("scheme", "shuffles"), [("auto", ROWS * (ROW - 1)), ("halo", 0)])
-def test_where_a_halo_is_not_proved_no_halo_is_made(
-    scheme: str, shuffles: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unless the scheme was asked for."""
-    problem = checking.problem
-
-    def answer(made: Attempt, text: Module, share: float = 1.0) -> str | None:
-        halos = any(isinstance(change.detail, Halo) for change in made.changes)
-        return WRONG if halos else problem(made, text, share)
-
-    text = kernel(ROWS * ROW, "stores")
-    options = Options("force", scheme=scheme, rewrites=("shuffle",))
-    (report,) = optimize(text, options).report.kernels
-    assert {rewrite.scheme for rewrite in report.rewrites or ()} == {"halo"}
-    monkeypatch.setattr(checking, "problem", answer)
-    (report,) = optimize(text, options).report.kernels
-    assert report.shuffles == shuffles
-    assert {rewrite.scheme for rewrite in report.rewrites or ()} == (
-        {"early"} if shuffles else set()
-    )

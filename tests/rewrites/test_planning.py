@@ -1,4 +1,4 @@
-"""From options to plans: what is drafted, what decides, and that rows of several drafts mix."""
+"""From options to plans: what is drafted, and what decides."""
 
 from __future__ import annotations
 
@@ -6,36 +6,22 @@ import json
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 import pytest
 
-import ptxsw.rewrites.planning as planning
 from benchmarks.kernelgen import operators
-from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.changes.options import FORMS, SCHEMES, Options
-from ptxsw.codegen.emit import emit
-from ptxsw.codegen.splice import apply
-from ptxsw.cost.ranking import of_arch
-from ptxsw.cost.select import Policy, Tuned
 from ptxsw.driver.pipeline import analyze, optimize
-from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from ptxsw.report import from_json, schema, to_json
 from ptxsw.report.model import Kernel
 from ptxsw.report.text import optimization_text
+from ptxsw.rewrites import joint
 from ptxsw.rewrites.weighing import cannot_count
-from ptxsw.shuffle.candidate_plan import CandidatePlan, draft, find
-from ptxsw.shuffle.combine import combine, groups
-from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.uniform_loops import LoopChoices
-from ptxsw.simt import launch
-from ptxsw.terms.solver import Solver
+from ptxsw.shuffle.candidate_plan import CandidatePlan, draft
 from ptxsw.toolchain import tuned
-from ptxsw.validate import Proved
+from tests.analysis.test_divergence import ARMS
 from tests.shuffle.judged import KERNEL
 from tests.shuffle.pairs import PAIRS
-from tests.shuffle.test_cost import ARMS
-from tests.validate.test_warp import judged
 
 PTX = Path(operators.__file__).parent / "ptx"
 
@@ -79,34 +65,24 @@ def test_what_makes_no_sense(options: dict[str, object], message: str) -> None:
     assert str(error.value) == message
 
 
-TIMED = Tuned("halo", "versioned", 1.25, "a GPU", "2026-01-02")
-ALL = [(s, f) for f in FORMS for s in SCHEMES if "auto" not in (s, f) and s != "keep"]
-BEFORE_VOLTA = [way for way in ALL if way[1] != "uniform"]
-
-
 @pytest.mark.parametrize(
-    ("options", "arch", "timed", "ways"),
+    ("options", "style"),
     [
-        (Options(), "sm_80", None, ALL),
-        (Options(), "sm_60", None, BEFORE_VOLTA),
-        (Options(scheme="paper"), "sm_80", None, [("paper", "keep")]),
-        (Options(scheme="paper", form="versioned"), "sm_80", None, [("paper", "versioned")]),
-        (Options(scheme="halo"), "sm_60", None, [("halo", "keep"), ("halo", "versioned")]),
-        (Options(form="keep"), "sm_80", None, [(s, "keep") for s in ("paper", "early", "halo")]),
-        (Options(scheme="keep"), "sm_80", None, []),
-        (Options(), "sm_80", TIMED, [("halo", "versioned")]),
-        (Options(scheme="halo"), "sm_80", TIMED, [("halo", "versioned")]),
-        (Options(scheme="early"), "sm_80", TIMED, []),
-        (Options(form="keep"), "sm_80", TIMED, []),
-        (Options(), "sm_80", Tuned("keep", "keep", 1, "a GPU", ""), []),
-        (Options(), "sm_80", Tuned("of a later version", "keep", 2, "a GPU", ""), []),
+        ({}, ("paper", "uniform")),
+        ({"arch": "sm_60"}, ("paper", "keep")),
+        ({"scheme": "paper"}, ("paper", "keep")),
+        ({"scheme": "paper", "form": "versioned"}, ("paper", "versioned")),
+        ({"scheme": "halo"}, ("halo", "uniform")),
+        ({"scheme": "halo", "arch": "sm_60"}, ("halo", "keep")),
+        ({"scheme": "early", "rewrites": ("shuffle",)}, ("early", "keep")),
+        ({"form": "keep"}, ("paper", "keep")),
     ],
 )
-def test_ways(
-    options: Options, arch: str, timed: Tuned | None, ways: list[tuple[str, str]]
-) -> None:
-    policy = Policy(options.mode == "force", None, arch, timed)
-    assert planning._variants(options, arch, policy) == ways
+def test_what_auto_stands_for(options: dict[str, object], style: tuple[str, str]) -> None:
+    """In a loop that lanes leave apart each shuffle would be a call on sm_80, but in form uniform.
+    Before Volta a warp has one program counter."""
+    kernel = kernel_of("gaussblur", mode="force", **options)
+    assert kernel.shuffles == 20 and styles(kernel) == {style}
 
 
 # ---------------------------------------------------------------- what decides
@@ -119,15 +95,6 @@ def test_force_with_names_does_as_it_is_told() -> None:
             assert kernel.shuffles == 20 and styles(kernel) == {(scheme, form)}
             assert kernel.choice is not None and kernel.choice.by == "asked"
     assert styles(kernel_of("gaussblur", mode="force", scheme="paper")) == {("paper", "keep")}
-
-
-def test_force_leaves_the_scheme_to_the_rating() -> None:
-    for arch, gpu in (("sm_60", "Tesla P100-SXM2-16GB"), ("sm_80", "A100-SXM4-40GB")):
-        kernel = kernel_of("gaussblur", mode="force", arch=arch)
-        assert kernel.shuffles == 20 and kernel.choice is not None
-        assert kernel.choice.gain is not None and kernel.choice.reason.startswith(
-            f"rated best for {gpu}, by counts: "
-        )
 
 
 def reasons_of_shuffles(kernel: Kernel) -> list[str]:
@@ -143,8 +110,8 @@ UNKNOWN_COST = "the cost of shuffles in registers is not known: "
     [
         ("sm_35", f"{UNKNOWN_COST}ptxsw cannot read machine code for sm_35; force rewrites it"),
         ("sm_52", f"{UNKNOWN_COST}ptxsw cannot read machine code for sm_52; force rewrites it"),
-        ("sm_80", "a shuffle takes as many passes of the memory pipe as this load; force rewri"),
-        ("sm_90a", "a shuffle takes as many passes of the memory pipe as this load; force rewri"),
+        ("sm_80", joint._NO_WAVEFRONT_LESS),
+        ("sm_90a", joint._NO_WAVEFRONT_LESS),
         ("sm_999", f"{UNKNOWN_COST}no limits are known for 'sm_999'"),
     ],
 )
@@ -172,48 +139,48 @@ def test_no_reason_is_given_for_shuffles_that_nobody_could_make(arch: str) -> No
 def test_auto_drafts_only_copies_where_no_shuffle_can_pay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[object] = []
+    asked: list[bool] = []
     real = draft
 
     def watched(*given: object, **named: object) -> CandidatePlan:
-        asked.append(named["shuffles"])
+        asked.append(named["why_not"] is None)
         return real(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(planning, "draft", watched)
+    monkeypatch.setattr(joint, "draft", watched)
     kernel_of("gaussblur", arch="sm_60")
     assert asked == [False]
-    monkeypatch.setattr(planning, "_hopeless", lambda *_: None)
+    monkeypatch.setattr(joint, "_hopeless", lambda *_: None)
     kernel_of("gaussblur", arch="sm_60")
-    assert asked[1:] == [False, True, True]  # copies, then once for paper and early, once for halo
+    assert asked[1:] == [True]
 
 
 STRIDED = KERNEL.format(directives="", body="""
-	mul.wide.u32 %rd3, %r3, 8;
+	mul.wide.u32 %rd3, %r3, STRIDE;
 	add.s64 %rd4, %rd1, %rd3;
 	ld.global.nc.f32 %f1, [%rd4];
-	ld.global.nc.f32 %f2, [%rd4+8];
-	ld.global.nc.f32 %f3, [%rd4+16];
+	ld.global.nc.f32 %f2, [%rd4+STRIDE];
+	ld.global.nc.f32 %f3, [%rd4+2*STRIDE];
 	add.f32 %f3, %f1, %f2;
 	add.s64 %rd5, %rd2, %rd3;
 	st.global.f32 [%rd5], %f3;
 """)  # fmt: skip
 
 
-def test_shuffles_are_weighed_as_all_that_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of these loads takes two wavefronts, and a shuffle one pass. What ptxas makes of the
-    whole decides."""
+def test_shuffles_are_weighed_as_all_that_is_rewritten() -> None:
+    """Of loads that take more wavefronts than a shuffle and the load at the edge, what ptxas makes
+    of the whole decides."""
     if cannot_count("sm_80"):
         pytest.skip("no ptxas")
-    (kernel,) = optimize(STRIDED, Options(scheme="paper", arch="sm_80")).report.kernels
-    assert kernel.shuffles == 0 and kernel.choice is not None
-    assert kernel.choice.reason.startswith("by counts for A100-SXM4-40GB: -")
-    p100 = of_arch("sm_60")
-    monkeypatch.setattr(planning, "of_arch", lambda _: p100)  # for which they are rated better
-    (kernel,) = optimize(STRIDED, Options(scheme="paper", arch="sm_80")).report.kernels
-    assert kernel.decision is not None and not kernel.decision.kept
-    assert "it does not certainly pay: " in kernel.decision.reason
-    assert kernel.shuffles == 0
-    assert {r.reason for r in kernel.refusals or ()} == {kernel.decision.reason}
+    for stride, weighed in ((8, False), (16, True)):
+        text = STRIDED.replace("2*STRIDE", str(2 * stride)).replace("STRIDE", str(stride))
+        (kernel,) = optimize(text, Options(scheme="paper", arch="sm_80")).report.kernels
+        assert kernel.shuffles == 0 and (kernel.decision is not None) == weighed
+        if kernel.decision is None:
+            assert kernel.choice is not None
+            assert kernel.choice.reason.startswith(joint._NO_WAVEFRONT_LESS)
+        else:
+            assert "it does not certainly pay: " in kernel.decision.reason
+            assert {r.reason for r in kernel.refusals or ()} == {kernel.decision.reason}
 
 
 def test_copies_that_ptxas_makes_itself_are_left_to_it() -> None:
@@ -237,10 +204,9 @@ def test_scheme_keep_says_so() -> None:
 
 
 def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets mode auto draft shuffles wherever they are, and rate them as for a P100."""
-    p100 = of_arch("sm_60")
-    monkeypatch.setattr(planning, "_hopeless", lambda *_: None)
-    monkeypatch.setattr(planning, "of_arch", lambda _: p100)
+    """Lets mode auto draft shuffles wherever they are."""
+    monkeypatch.setattr(joint, "_hopeless", lambda *_: None)
+    monkeypatch.setattr(joint, "_exceeds_shuffles", lambda *_: True)
 
 
 IF = "and.b32 %r3, %r2, 1; setp.eq.u32 %p2, %r3, 0; @%p2 bra $SKIP;"
@@ -291,7 +257,7 @@ def test_far_lanes_in_two_dimensions_are_a_bad_bet(
     (kernel,) = optimize(text, Options()).report.kernels
     (refusal,) = kernel.refusals or ()
     reason = "lanes half a warp apart may be in different rows of the block: the kernel uses %tid.y"
-    assert (refusal.delta, refusal.reason == reason) == (delta, unlikely)
+    assert (refusal.reason == reason) == unlikely
     (kernel,) = optimize(text, Options(mode="force")).report.kernels
     assert kernel.shuffles == 1
 
@@ -413,15 +379,6 @@ def test_before_volta_there_are_none() -> None:
     assert result.text is text
 
 
-def test_force_prefers_uniform_loops_to_calls() -> None:
-    """In a loop that lanes leave apart each shuffle would be a call on sm_80."""
-    for name in ("gaussblur", "lapgsrb", "tricubic"):
-        kernel = kernel_of(name, mode="force")
-        assert {form for _, form in styles(kernel)} == {"uniform"}
-    before_volta = kernel_of("gaussblur", mode="force", arch="sm_60")
-    assert "uniform" not in {form for _, form in styles(before_volta)}
-
-
 def test_a_kernel_without_shuffles_can_be_tuned_to_uniform(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -452,47 +409,3 @@ def test_reports_fit_the_schema(options: Options) -> None:
     data = json.loads(json.dumps(to_json(report)))
     jsonschema.validate(data, schema())
     assert from_json(data) == report
-
-
-# ---------------------------------------------------------------- rows of several drafts
-
-
-def mixed(name: str, form: str, turn: int) -> tuple[str, str, int]:
-    """A text in which the rows take turns at the schemes, the original, and how many styles."""
-    text = text_of(name)
-    module = parse(text)
-    solver = Solver()
-    trace = emulate(module, module.functions[0], solver=solver)
-    judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
-    options = Options(mode="force")
-    ways = [(scheme, form) for scheme in ("paper", "early", "halo")]
-    none = LoopChoices((), ())
-    sources = find(trace, options.max_delta, judge)
-    drafts, _ = planning._drafts(trace, judge, options, "sm_60", ways, none, sources, weighed=False)
-    copies = planning._draft(trace, judge, options, "keep", sources)
-    found = groups([copies, *drafts])
-    choices = [*drafts, None]
-    parts = [(g, choices[(n + turn) % len(choices)]) for n, g in enumerate(found)]
-    plan, kept = combine(copies, parts)
-    rewritten = apply(text, emit(text, plan))
-    assert isinstance(judged(text, rewritten), Proved)
-    assert {k.dest.index for k in kept}.isdisjoint(r.dest for r in plan.rewrites)
-    return text, rewritten, len({r.scheme for r in plan.rewrites})
-
-
-@pytest.mark.parametrize("turn", range(4))
-@pytest.mark.parametrize("form", ["keep", "versioned"])
-@pytest.mark.parametrize("name", ["gaussblur", "lapgsrb", "whispering"])
-def test_rows_of_several_drafts_stand_in_one_plan(name: str, form: str, turn: int) -> None:
-    text, rewritten, schemes = mixed(name, form, turn)
-    assert schemes > 1
-    operator = operators.OPERATORS[name]
-    sizes = (40, 7, 7)[: operator.dims]
-    arrays = operators.make_inputs(operator, sizes, np.dtype("f4"))
-    scalars = operator.scalars
-    args = [*sizes, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
-    for block in ((32, 1, 1), (33, 1, 1), (16, 4, 1)):
-        before = launch(parse(text), operator.entry, (1, 1, 1), block, args)
-        after = launch(parse(rewritten), operator.entry, (1, 1, 1), block, args)
-        for one, other in zip(before.buffers, after.buffers, strict=True):
-            assert one.tobytes() == other.tobytes()

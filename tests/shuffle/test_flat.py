@@ -16,8 +16,7 @@ from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Kernel
-from ptxsw.rewrites.base import Attempt
-from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
+from ptxsw.rewrites.base import UNIFORM_LOOPS, Attempt
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
 

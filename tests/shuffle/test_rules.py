@@ -13,7 +13,7 @@ import pytest
 from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
 from ptxsw.report.model import Kernel
-from ptxsw.rewrites.jointly_planned import TOGETHER
+from ptxsw.rewrites.base import TOGETHER
 from ptxsw.simt import launch
 from tests.heads import head
 

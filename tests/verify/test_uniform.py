@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernelgen import operators
-from ptxsw.changes.options import Options
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.plan import Plan
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
-from ptxsw.rewrites.planning import decide
+from ptxsw.shuffle.candidate_plan import draft
 from ptxsw.shuffle.legality import Legality
+from ptxsw.shuffle.uniform_loops import uniform_loops
 from ptxsw.simt import RunError
 from ptxsw.terms.solver import Solver
 from ptxsw.validate import Outcome, Proved, validate
@@ -84,9 +85,12 @@ def planned(name: str) -> tuple[Plan, str]:
     text, scheme = TEXTS[name]
     module, solver = parse(text), Solver()
     (function,) = module.functions
-    options = Options(mode="force", scheme=scheme, form="uniform")
     trace = emulate(module, function, solver=solver)
-    plan = decide(trace, Legality(trace, solver, options.assume), options, "sm_80").plan
+    judge = Legality(trace, solver, DEFAULT_ASSUME, loops=uniform_loops(trace).uniform)
+    plan = draft(
+        trace, judge, scheme="paper" if scheme == "keep" else scheme, form="keep", max_delta=31,
+        hoist=scheme == "halo", why_not="copies only" if scheme == "keep" else None,
+    ).plan  # fmt: skip
     assert plan.loops
     return plan, apply(text, emit(text, plan))
 
