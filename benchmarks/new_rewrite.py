@@ -35,9 +35,8 @@ HELPERS = {
     "strength-reduction": (
         "rewrites/address_bases.py",
         "rewrites/iteration_cost.py",
-        "rewrites/loop_test.py",
-        "rewrites/pointer_test.py",
-        "codegen/lower_pointer_test.py",
+        "rewrites/loop_guard.py",
+        "rewrites/pointer_guard.py",
     ),
 }
 """Files of one rewrite beside the two that each has."""

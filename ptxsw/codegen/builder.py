@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.line_information import line_again
 from ptxsw.codegen.names import Names, fresh_prefix
-from ptxsw.codegen.splice import Edit, edited_part, insert_lines
+from ptxsw.codegen.splice import Edit, insert_lines
 from ptxsw.flow.cfg import build
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
@@ -20,8 +19,8 @@ from ptxsw.ptx.ir import (
     Operand,
     Reg,
     Special,
+    Vec,
 )
-from ptxsw.ptx.source import Span
 
 _ENDS = isa.opcodes(isa.Trait.LEAVE) | {"bra"}
 """Nothing behind them is run, where they have no guard."""
@@ -68,24 +67,6 @@ class Builder:
     def also(self, edit: Edit) -> None:
         """Add an edit that belongs to no instruction."""
         self._more.append(edit)
-
-    def in_two_ways(self, start: int, end: int, fast: Insertions, slow_if: str) -> None:
-        """Write the instructions from `start` to `end` (inclusive) twice: with the lines of `fast`,
-        and without them for threads in which the predicate `slow_if` is true. Call it last: lines
-        added to the stretch before this call go into both copies."""
-        slow, done = self.names.label("slow"), self.names.label("done")
-        # Lines of `self.lines` before `start` serve both copies and stay before the branch; those
-        # of `fast` go behind it. Neither may be in the copy a second time.
-        lines = fast.over(self.lines)
-        own_first = fast.before.get(start, ())
-        lines.before.pop(start, None)
-        edits = lines.edits(self._text, self.body, range(start, end + 1))
-        span = Span(self.body.begin(start), self.instructions[end].end)
-        self.before(
-            start, f"@{slow_if} bra {slow};", *own_first, edited_part(self._text, span, edits),
-            f"bra.uni {done};", f"{slow}:", *line_again(self._text, self.body, span),
-        )  # fmt: skip
-        self.lines.put_after(end, f"{done}:")
 
     def labels_before(self, index: int) -> int:
         """The offset in the text of an instruction's first label, or its own if it has none."""
@@ -138,3 +119,9 @@ def written(operand: Operand) -> str:
             return f"0{'f' if width == 32 else 'd'}{bits:0{width // 4}X}"
         case _:
             raise TypeError(f"{operand!r} is no plain operand")
+
+
+def elements(instruction: Instruction) -> tuple[Operand, ...]:
+    """The registers that a load writes, or the values that a store writes, in order."""
+    operand = instruction.operands[0 if instruction.opcode == "ld" else 1]
+    return operand.elements if isinstance(operand, Vec) else (operand,)

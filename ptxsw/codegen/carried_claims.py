@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from ptxsw.changes.claim import Claim, Relation
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.entry_test import write_test
-from ptxsw.codegen.loop_conditions import TestedLoop, test_claim
+from ptxsw.codegen.entry_guard import write_guard
+from ptxsw.codegen.loop_guard import GuardedLoop, guard_claim
 from ptxsw.codegen.lower_scalar_replacement import (
     Carried,
     DeferredStores,
@@ -44,7 +44,7 @@ def claims(
     lowering = Lowering(builder, text, function, cfg)
     predicates = lowering.predicates(details)
     test = shared_test(details)
-    everywhere = "" if test is None else write_test(builder, test)
+    everywhere = "" if test is None else write_guard(builder, test)
     claims_at: dict[Any, tuple[Claim, ...]] = {}
     for detail in details:
         where = predicates.get(detail.header, everywhere)
@@ -53,9 +53,9 @@ def claims(
             own = _held(lowering, detail, lowering.names(detail.at), where)
         elif isinstance(detail, DeferredStores):
             own = _stored(lowering, detail, lowering.names(detail.stores[-1]), where)
-        if isinstance(detail.test, TestedLoop):
+        if isinstance(detail.test, GuardedLoop):
             label = cfg.name(detail.header)
-            own = (test_claim(label, where, detail.test.conditions, text), *own)
+            own = (guard_claim(label, where, detail.test.conditions, text), *own)
         claims_at[detail] = tuple(own)
     return claims_at
 

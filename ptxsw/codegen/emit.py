@@ -1,8 +1,8 @@
 """From a plan to edits of the text.
 
-The schemes are in `shuffled` and `halo`, the forms in `versioned` and `uniform`; here they are put
-together: which lines stand for both copies of a stretch, where a source's value is kept, and in
-what order all of it is written.
+The schemes are in `shuffled` and `halo`, the forms in `version_region` and `uniform_loop`; here
+they are put together: which lines stand for both copies of a stretch, where a source's value is
+kept, and in what order all of it is written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, WrapGuard
-from ptxsw.codegen import version_region as versioned
 from ptxsw.codegen.halo import HaloWriter
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.lane_steps import LaneSteps
@@ -21,7 +20,8 @@ from ptxsw.codegen.saved_values import SavedValues
 from ptxsw.codegen.shuffled import Shuffled
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.uniform_loop import Uniform
-from ptxsw.codegen.version_region import Region
+from ptxsw.codegen.version_region import Region, regions
+from ptxsw.codegen.versioning import stretch_twice
 from ptxsw.codegen.warp_state import Lane, SegmentPredicates, WarpState
 
 
@@ -46,7 +46,7 @@ class Emitter:
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
         self._rows = HaloWriter(self._names, self._lane, self._values, text)
         self._common = Insertions()  # of both copies where a stretch is written twice
-        self._regions = versioned.regions(plan)
+        self._regions = regions(plan)
         self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
         self._takers: dict[int, list[ServedLoad]] = {}  # of each load's value
         for rewrite in plan.rewrites:
@@ -71,7 +71,11 @@ class Emitter:
                 self._rewrite(step)
         for region in self._regions:
             whole = self._before_branch(region)
-            versioned.write(self._text, plan, region, self._common, whole, self._names)
+            assert whole.unfit is not None
+            stretch_twice(
+                self._text, plan.function.body, (region.start, region.end), self._common,
+                region.fast, self._names, whole.unfit,
+            )  # fmt: skip
         head = self._names.head(self._text, plan.function.body)
         return (*head, *self._common.edits(self._text, plan.function.body))
 

@@ -10,12 +10,11 @@ from msgspec import Struct
 
 from ptxsw.changes.change import Line
 from ptxsw.changes.claim import Claim
-from ptxsw.codegen.accesses import elements
-from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.entry_test import EntryTest, in_two_versions
+from ptxsw.codegen.builder import Builder, elements
+from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
 from ptxsw.parser import operand_spans
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Function, Reg
+from ptxsw.ptx.ir import Reg
 from ptxsw.ptx.source import Source
 
 
@@ -25,7 +24,7 @@ class KeptValue(Struct, frozen=True):
 
     at: int
     source: int
-    test: EntryTest | None = None
+    test: EntryGuard | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
@@ -94,7 +93,7 @@ def _load_into(builder: Builder, text: str, at: int, names: Sequence[str]) -> st
     return f"{text[load.start : target.start]}{dest}{text[target.end : load.end]}"
 
 
-def lower(builder: Builder, text: str, function: Function, details: Iterable[KeptValue]) -> None:
+def lower(builder: Builder, text: str, details: Iterable[KeptValue]) -> None:
     """Write all of them; `text` is that of the whole module."""
     details = list(details)
     source_of = {detail.at: detail.source for detail in details}
@@ -107,11 +106,7 @@ def lower(builder: Builder, text: str, function: Function, details: Iterable[Kep
         if first not in held:
             held[first] = _kept(builder, first)
         builder.replace(detail.at, *_moves(builder, detail.at, held[first]))
-    tests = {detail.test for detail in details} - {None}
-    assert len(tests) <= 1, "all loads of a kernel share one test"
-    for test in tests:
-        assert test is not None
-        in_two_versions(builder, text, function, test)
+    write_guarded(builder, text, (detail.test for detail in details))
 
 
 def _kept(builder: Builder, at: int) -> tuple[str, ...]:

@@ -10,33 +10,26 @@ from msgspec import Struct
 
 from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.entry_test import EntryTest, in_two_versions
-from ptxsw.ptx.ir import Function
+from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
 
 
 class ReadOnlyLoad(Struct, frozen=True):
     """Load `at` gets `.nc`: outright, or in the copy of the body behind a test."""
 
     at: int
-    test: EntryTest | None = None
+    test: EntryGuard | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
         return {"tested": self.test is not None}
 
 
-def lower(builder: Builder, text: str, function: Function, changes: Iterable[Change]) -> None:
+def lower(builder: Builder, text: str, changes: Iterable[Change]) -> None:
     """Write all changes; `text` is that of the whole module."""
-    tests: dict[EntryTest, None] = {}
-    for change in changes:
-        detail = change.detail
-        assert isinstance(detail, ReadOnlyLoad)
+    details = [c.detail for c in changes if isinstance(c.detail, ReadOnlyLoad)]
+    for detail in details:
         instruction = builder.instructions[detail.at]
         line = text[instruction.span.start : instruction.span.end]
         name = instruction.name.replace("ld.global", "ld.global.nc", 1)
         builder.replace(detail.at, line.replace(instruction.name, name, 1))
-        if detail.test is not None:
-            tests[detail.test] = None
-    assert len(tests) <= 1, "all loads of a kernel share one test"
-    for test in tests:
-        in_two_versions(builder, text, function, test)
+    write_guarded(builder, text, (detail.test for detail in details))

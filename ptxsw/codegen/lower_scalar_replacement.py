@@ -12,13 +12,12 @@ from typing import Any
 from msgspec import Struct
 
 from ptxsw.changes.change import Change, Line
-from ptxsw.codegen.accesses import elements
-from ptxsw.codegen.builder import Builder, written
-from ptxsw.codegen.entry_test import EntryTest, in_two_versions
+from ptxsw.codegen.builder import Builder, elements, written
+from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.loop_conditions import TestedLoop, write_test
-from ptxsw.codegen.loop_copy import in_two_ways, put_before
+from ptxsw.codegen.loop_guard import GuardedLoop, write_test
 from ptxsw.codegen.splice import insert_lines
+from ptxsw.codegen.versioning import before_loop, loop_twice
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.flow.flow_graph import Loop
@@ -31,7 +30,7 @@ from ptxsw.ptx.source import Source
 
 _WORD = pattern(r"[%$\w]+")
 
-Test = EntryTest | TestedLoop
+Test = EntryGuard | GuardedLoop
 
 
 class Carried(Struct, frozen=True):
@@ -161,7 +160,7 @@ class Lowering:
     def predicates(self, details: Iterable[Any]) -> Mapping[int, str]:
         """Of the loops that are tested, by header, the predicate that says that the test holds.
         Comes first."""
-        tested = (d.header for d in details if isinstance(d.test, TestedLoop))
+        tested = (d.header for d in details if isinstance(d.test, GuardedLoop))
         return {h: self.builder.register("clear", "pred") for h in dict.fromkeys(tested)}
 
     def _lines(self, header: int) -> Insertions:
@@ -189,24 +188,22 @@ class Lowering:
                 self._lines(detail.header).replace(detail.at, *self._moves(dests, held))
         for header in dict.fromkeys(d.header for d in details if isinstance(d, Carried)):
             self._rotate([d for d in details if isinstance(d, Carried) and d.header == header])
-        tested = {d.header: d.test for d in details if isinstance(d.test, TestedLoop)}
+        tested = {d.header: d.test for d in details if isinstance(d.test, GuardedLoop)}
         for header, test in tested.items():
             self._in_two_ways(header, test, predicates[header])
         for header, lines in self.front.items():
             if header not in tested:
                 self._in_front(header, lines)
-        everywhere = shared_test(details)
-        if everywhere is not None:
-            in_two_versions(self.builder, self.text, self.function, everywhere)
+        write_guarded(self.builder, self.text, [shared_test(details)])
 
-    def _in_two_ways(self, header: int, test: TestedLoop, predicate: str) -> None:
+    def _in_two_ways(self, header: int, test: GuardedLoop, predicate: str) -> None:
         """A loop with its own lines where a test holds, and as it was."""
         lines = write_test(test.conditions, self.builder.register, predicate)
-        lines += in_two_ways(
+        lines += loop_twice(
             self.builder, self.text, test.place, self.twice[header], self.front.get(header, ()),
             f"!{predicate}",
         )  # fmt: skip
-        edit = put_before(self.builder, self.text, test.place, lines)
+        edit = before_loop(self.builder, self.text, test.place, lines)
         if edit is not None:
             self.builder.also(edit)
 
@@ -375,8 +372,8 @@ def lower(
     Lowering(builder, text, function, cfg).lower(changes)
 
 
-def shared_test(details: Iterable[Any]) -> EntryTest | None:
+def shared_test(details: Iterable[Any]) -> EntryGuard | None:
     """The one test at entry of all changes of a kernel, if there is one."""
-    tests = {d.test for d in details if not isinstance(d.test, TestedLoop)}
+    tests = {d.test for d in details if not isinstance(d.test, GuardedLoop)}
     assert len(tests) <= 1, "all changes of a kernel share one test at entry"
     return next(iter(tests), None)

@@ -12,19 +12,19 @@ from msgspec import Struct
 from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.loop_conditions import (
+from ptxsw.codegen.loop_guard import (
     AddressPart,
     AddressSum,
     Condition,
     write_test,
     written_parts,
 )
-from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
-from ptxsw.codegen.lower_pointer_test import lower as lower_pointer_tests
-from ptxsw.codegen.lower_pointer_test import of_other_operands
 from ptxsw.codegen.splice import Edit
+from ptxsw.codegen.versioning import LoopPlace, before_loop, loop_twice
+from ptxsw.parser import operand_spans
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
+from ptxsw.ptx.source import Source
 
 
 class Base(Struct, frozen=True):
@@ -81,12 +81,29 @@ class ReducedLoop(Struct, frozen=True):
         return facts | ({"pointers": len(self.pointers)} if self.pointers else {})
 
 
+class PointerGuard(Struct, frozen=True):
+    """Comparison `at`, in the loop at a `place`, compares the low 32 bits of `pointer` with
+    register `stop`, which is set before the loop to what these bits are then, and `distance`.
+    It moves up to instruction `before`, or stays where that is itself."""
+
+    place: LoopPlace
+    at: int
+    pointer: str
+    stop: str
+    distance: int
+    before: int
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it."""
+        return {"lines": [line(self.at)], "pointers": 1}
+
+
 def lower(builder: Builder, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:
     """The edits that make all changes; `text` is that of the whole module."""
-    every = tuple(changes)
-    more = lower_pointer_tests(builder, text, every)
-    loops = [_loop(builder, text, c.detail) for c in every if isinstance(c.detail, ReducedLoop)]
-    return (*builder.edits(), *more, *(edit for edit in loops if edit is not None))
+    details = [change.detail for change in changes]
+    edits = [_pointer_guard(builder, text, d) for d in details if isinstance(d, PointerGuard)]
+    edits += [_loop(builder, text, d) for d in details if isinstance(d, ReducedLoop)]
+    return (*builder.edits(), *(edit for edit in edits if edit is not None))
 
 
 def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
@@ -95,7 +112,7 @@ def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
         lines = _two_ways(builder, text, loop)
     else:
         _pointers(builder, loop, lines, builder.lines)
-    return put_before(builder, text, loop.place, lines)
+    return before_loop(builder, text, loop.place, lines)
 
 
 def _two_ways(builder: Builder, text: str, loop: ReducedLoop) -> list[str]:
@@ -105,7 +122,7 @@ def _two_ways(builder: Builder, text: str, loop: ReducedLoop) -> list[str]:
     test = write_test(loop.conditions, builder.register, exact)
     ahead: list[str] = []
     fast = _fast(builder, text, loop, ahead)
-    return [*test, *in_two_ways(builder, text, loop.place, fast, ahead, f"!{exact}")]
+    return [*test, *loop_twice(builder, text, loop.place, fast, ahead, f"!{exact}")]
 
 
 def _pointers(builder: Builder, loop: ReducedLoop, ahead: list[str], lines: Insertions) -> None:
@@ -156,3 +173,34 @@ def _relocated(text: str, access: Instruction, address: str, offset: int) -> str
     begin, end = line.index("["), line.index("]")
     assert "[" not in line[begin + 1 :], operand
     return f"{line[:begin]}[{address}{f'+{offset}' if offset else ''}]{line[end + 1 :]}"
+
+
+def _pointer_guard(builder: Builder, text: str, guard: PointerGuard) -> Edit | None:
+    start, now = builder.register("low", "b32"), builder.register("low", "b32")
+    stop = builder.register("stop", "b32")
+    assert stop == guard.stop, "a claim speaks of this register"
+    comparison = builder.instructions[guard.at]
+    lines = (
+        f"cvt.u32.u64 {now}, {guard.pointer};",
+        of_other_operands(text, comparison, now, stop),
+    )
+    if guard.before == guard.at:
+        builder.replace(guard.at, *lines)
+    else:
+        builder.before(guard.before, *lines)
+        builder.replace(guard.at)
+    # The sum may wrap modulo 2^32. That does no harm, since it is only compared for equality.
+    ahead = [
+        f"cvt.u32.u64 {start}, {guard.pointer};",
+        f"add.s32 {stop}, {start}, {guard.distance};",
+    ]
+    return before_loop(builder, text, guard.place, ahead)
+
+
+def of_other_operands(text: str, comparison: Instruction, first: str, second: str) -> str:
+    """The text of a comparison of two other operands."""
+    one, two = operand_spans(Source(text), comparison)[1:]
+    return (
+        f"{text[comparison.start : one.start]}{first}"
+        f"{text[one.end : two.start]}{second}{text[two.end : comparison.end]}"
+    )

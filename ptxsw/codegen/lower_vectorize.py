@@ -11,8 +11,8 @@ from msgspec import Struct, field
 from ptxsw.changes.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
 from ptxsw.codegen.splice import Edit
+from ptxsw.codegen.versioning import LoopPlace, before_loop, loop_twice, stretch_twice
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Float, Instruction, Mem, Reg, Symbol, Variable, type_width
@@ -96,16 +96,16 @@ class _Writer(Struct):
         """Vectors that stand close together, and the code around them as it was where one might be
         misaligned."""
         fast, misaligned = self._fast(wides)
-        self.builder.in_two_ways(
-            min(wide.start for wide in wides), max(wide.end for wide in wides), fast, misaligned
-        )
+        span = min(wide.start for wide in wides), max(wide.end for wide in wides)
+        builder = self.builder
+        stretch_twice(self.text, builder.body, span, builder.lines, fast, builder.names, misaligned)
 
     def write_loop_twice(self, place: LoopPlace, wides: Sequence[WideAccess]) -> None:
         """All vectors of a loop under a test, and the loop as it was where one might be
         misaligned: no iteration has to branch."""
         fast, misaligned = self._fast(wides)
-        lines = in_two_ways(self.builder, self.text, place, fast, (), misaligned)
-        edit = put_before(self.builder, self.text, place, lines)
+        lines = loop_twice(self.builder, self.text, place, fast, (), misaligned)
+        edit = before_loop(self.builder, self.text, place, lines)
         if edit is not None:
             self.builder.also(edit)
 

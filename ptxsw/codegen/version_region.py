@@ -12,21 +12,15 @@ $sw_done1:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.changes.plan import Plan, ServedLoad, WrapGuard
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.line_information import line_again
-from ptxsw.codegen.names import Names
 from ptxsw.codegen.rematerialize import backward_slice
-from ptxsw.codegen.splice import edited_part
-from ptxsw.codegen.warp_state import WarpState
+from ptxsw.codegen.versioning import obstacle_to_copy, stretch
 from ptxsw.flow.dataflow import read_first
-from ptxsw.ptx.ir import Body, Close, Directive, Open, Statement, Variable
-from ptxsw.ptx.source import Span
+from ptxsw.ptx.ir import Open
 
 
 class Region(Struct):
@@ -127,49 +121,11 @@ def _is_whole(plan: Plan, region: Region) -> bool:
     """May the text of a region be written twice? Its scopes must be closed, declare nothing but
     registers, and set these before they read them; otherwise one copy could read what the other has
     set."""
-    depth = 0
-    scopes: set[int] = set()
-    for statement in _statements(plan.function.body, _span(plan, region)):
-        match statement:
-            case Open(scope):
-                depth += 1
-                scopes.add(scope)
-            case Close():
-                depth -= 1
-            case Directive(label=str()):
-                return False
-            case Variable(space=space) if space != "reg" or not depth:
-                return False
-        if depth < 0:
-            return False
+    body = plan.function.body
+    start, end = stretch(body, region.start, region.end)
+    inside = [s for s in body.statements if start <= s.span.start < end]
+    if obstacle_to_copy(inside) is not None:
+        return False
+    scopes = {statement.scope for statement in inside if isinstance(statement, Open)}
     read = read_first(plan.instructions[region.start : region.end + 1]) if scopes else frozenset()
-    return depth == 0 and all(reg.scope not in scopes for reg in read)
-
-
-def _statements(body: Body, span: Span) -> Iterator[Statement]:
-    for statement in body.statements:
-        if span.start <= statement.span.start < span.end:
-            yield statement
-
-
-def _span(plan: Plan, region: Region) -> Span:
-    return Span(plan.function.body.begin(region.start), plan.instructions[region.end].end)
-
-
-def write(
-    text: str, plan: Plan, region: Region, common: Insertions, whole: WarpState, names: Names
-) -> None:
-    """Put the branch and the fast copy before the stretch, into the lines of both copies, which
-    must be complete: what they hold before the stretch stands before the branch."""
-    start, end = region.start, region.end
-    slow, done = names.label("slow"), names.label("done")
-    own_first = region.fast.before.pop(start, [])
-    lines = region.fast.over(common)
-    lines.before.pop(start, None)
-    span = _span(plan, region)
-    edits = lines.edits(text, plan.function.body, range(start, end + 1))
-    common.put_before(
-        start, f"@{whole.unfit} bra {slow};", *own_first, edited_part(text, span, edits),
-        f"bra.uni {done};", f"{slow}:", *line_again(text, plan.function.body, span),
-    )  # fmt: skip
-    common.put_after(end, f"{done}:")
+    return all(reg.scope not in scopes for reg in read)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ptxsw.analysis.loop_sums import LoopAccess, LoopSums
-from ptxsw.codegen.loop_conditions import AddressPart, Extended
+from ptxsw.codegen.loop_guard import AddressPart, Extended
 from ptxsw.codegen.lower_strength_reduction import Base, Pointer
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from ptxsw.changes.change import Change, Refusal
 from ptxsw.changes.plan import Proof
-from ptxsw.codegen.accesses import elements
-from ptxsw.codegen.entry_test import EntryTest, stands_twice
+from ptxsw.codegen.builder import elements
+from ptxsw.codegen.entry_guard import EntryGuard
 from ptxsw.codegen.lower_load_elimination import KeptValue
+from ptxsw.codegen.versioning import stands_twice
 from ptxsw.emulator.budget import PLANNING
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.facts.disjoint import apart
@@ -29,9 +30,8 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg, type_width
 from ptxsw.rewrites.base import Kernel
-from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
+from ptxsw.rewrites.entry_guard import LIMITS, SupposedFacts, obstacle_to_versions
 from ptxsw.rewrites.hazards import SPACES, hazard, is_plain
-from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.memory_between import within
 from ptxsw.shuffle.paths import Paths
 from ptxsw.terms import op
@@ -71,7 +71,7 @@ def kept_values(
             details.append(pair)
         else:
             open_pairs[pair] = store
-    test: EntryTest | str | None = None
+    test: EntryGuard | str | None = None
     if open_pairs:
         test = _obstacle(kernel)
         if test is None:
@@ -100,22 +100,22 @@ def _obstacle(kernel: Kernel) -> str | None:
 
 def _tested(
     kernel: Kernel, open_pairs: dict[KeptValue, Access]
-) -> tuple[dict[KeptValue, Access], list[KeptValue], EntryTest | str | None]:
+) -> tuple[dict[KeptValue, Access], list[KeptValue], EntryGuard | str | None]:
     """Those that still wait, those that a test serves, and the test: the one that serves most,
     and of such the one that supposes least."""
-    best: tuple[dict[KeptValue, Access], EntryTest | str | None] = open_pairs, None
+    best: tuple[dict[KeptValue, Access], EntryGuard | str | None] = open_pairs, None
     for bits in LIMITS:
-        supposed = Supposed(kernel, bits)
+        supposed = SupposedFacts(kernel, bits)
         stores = Stores(kernel, supposed)
         left = {p: w for p in open_pairs if (w := stores.between(p)) is not None}
-        test = supposed.test() if len(left) < len(best[0]) else best[1]
-        if isinstance(test, EntryTest) and len(left) < len(best[0]):
+        test = supposed.guard() if len(left) < len(best[0]) else best[1]
+        if isinstance(test, EntryGuard) and len(left) < len(best[0]):
             best = left, test
         elif isinstance(test, str) and best[1] is None:
             best = open_pairs, test
     left, test = best
     served = [p for p in open_pairs if p not in left]
-    return left, [replace(p, test=test) for p in served if isinstance(test, EntryTest)], test
+    return left, [replace(p, test=test) for p in served if isinstance(test, EntryGuard)], test
 
 
 class Pairs:
@@ -239,7 +239,7 @@ class Stores:
     """The stores of one kernel, and whether they may write what a load reads. With `supposed`, a
     test where the kernel begins may find out what is not known."""
 
-    def __init__(self, kernel: Kernel, supposed: Supposed | None) -> None:
+    def __init__(self, kernel: Kernel, supposed: SupposedFacts | None) -> None:
         self.kernel, self.supposed = kernel, supposed
         self.cfg = kernel.trace.cfg
         self.paths = Paths(self.cfg)

@@ -69,5 +69,5 @@ class LoadElimination:
         planned = [c for c in changes if not isinstance(c.detail, KeptValue | JoinedLoad)]
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
         lower_joins(builder, kernel.text, joined)
-        lower(builder, kernel.text, kernel.function, kept)
+        lower(builder, kernel.text, kept)
         return (*(joint.lower(kernel, planned) if planned else ()), *builder.edits())

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.codegen.loop_conditions import (
+from ptxsw.codegen.loop_guard import (
     AddressPart,
     AddressSum,
     Bounded,

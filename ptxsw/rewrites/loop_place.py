@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxsw.analysis.instruction_kinds import Kind, asked_anywhere, kind, meets
-from ptxsw.codegen.loop_copy import LoopPlace
+from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Close, Directive, Open, Variable

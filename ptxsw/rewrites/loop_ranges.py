@@ -20,7 +20,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.codegen.loop_conditions import AddressSum, Apart, Compared, Condition
+from ptxsw.codegen.loop_guard import AddressSum, Apart, Compared, Condition
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.bits import wrapped

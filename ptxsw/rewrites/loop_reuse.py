@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from ptxsw.changes.assumptions import FINITE_LOOPS, NO_RACE
 from ptxsw.changes.change import INDEX_MAY_WRAP, Refusal
 from ptxsw.changes.plan import Proof
-from ptxsw.codegen.accesses import elements
-from ptxsw.codegen.loop_conditions import TestedLoop
-from ptxsw.codegen.loop_copy import LoopPlace
+from ptxsw.codegen.builder import elements
+from ptxsw.codegen.loop_guard import GuardedLoop
 from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repeated, obstacle
+from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
@@ -80,7 +80,7 @@ class LoopReuse(LoopStreams):
             if count(more) > count(details):
                 asked = frozenset(at for detail, _ in more for at in _asked_for(detail))
                 try:
-                    test = TestedLoop(place, ranges.conditions(asked))
+                    test = GuardedLoop(place, ranges.conditions(asked))
                 except UncountedLoop as unfit:
                     reason = str(unfit)
                 else:

@@ -20,9 +20,9 @@ from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.entry_guard import SupposedFacts
 from ptxsw.rewrites.hazards import SPACES, is_plain
 from ptxsw.rewrites.loop_ranges import LoopRanges
-from ptxsw.rewrites.supposed import Supposed
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import Origin
@@ -61,7 +61,7 @@ class LoopStreams:
 
     def __init__(
         self, kernel: Kernel, header: int, inside: Iterable[Access],
-        supposed: Supposed | None = None, earlier: LoopStreams | None = None,
+        supposed: SupposedFacts | None = None, earlier: LoopStreams | None = None,
     ) -> None:  # fmt: skip
         self.kernel, self.header, self.loop = kernel, header, kernel.trace.cfg.loops[header]
         self.supposed, self._earlier = supposed, earlier

@@ -28,7 +28,7 @@ from ptxsw.changes.assumptions import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.entry_test import EntryTest
+from ptxsw.codegen.entry_guard import EntryGuard
 from ptxsw.codegen.lower_read_only_loads import ReadOnlyLoad, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access
@@ -38,7 +38,7 @@ from ptxsw.facts.ranges import MAY_WRAP, Range, touched_ranges
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, type_width
 from ptxsw.rewrites.base import Kernel, Outcome
-from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions
+from ptxsw.rewrites.entry_guard import LIMITS, entry_guard, grid_below, obstacle_to_versions
 from ptxsw.rewrites.other_writers import obstacle
 
 _NOTHING_AGAIN = "nothing is loaded a second time, so ptxas could save nothing; force rewrites it"
@@ -71,7 +71,7 @@ class ReadOnlyLoads:
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
-        lower(builder, kernel.text, kernel.function, changes)
+        lower(builder, kernel.text, changes)
         return builder.edits()
 
 
@@ -165,7 +165,7 @@ class _Finder:
     def _sizes(self, bits: int | None) -> _Sizes:
         return _Sizes(self.kernel, [*self.loads, *self.writers], bits)
 
-    def _change(self, load: Access, proof: Proof, test: EntryTest | None) -> Change:
+    def _change(self, load: Access, proof: Proof, test: EntryGuard | None) -> Change:
         at, name = load.index, ReadOnlyLoads.name
         detail = ReadOnlyLoad(at, test)
         return Change(name, at, frozenset({at}), proof, detail, worth=Worth())
@@ -200,7 +200,7 @@ class _Finder:
         """The loads that a test at entry can show to be read-only, all in one test."""
         below = {bits: self._sizes(bits) for bits in LIMITS}
         sizes, served = below[LIMITS[0]], list[Access]()
-        test: EntryTest | str = "no test was found"
+        test: EntryGuard | str = "no test was found"
         # From wide limits to narrow ones: the first test that frees all loads fails least often.
         for bits in LIMITS if loads else ():
             narrower = below[bits]
@@ -210,15 +210,15 @@ class _Finder:
             if not free:
                 continue
             test_or_reason = self._not_worth(free) or self._test(narrower, free)
-            if (isinstance(test_or_reason, EntryTest), len(free)) > (
-                isinstance(test, EntryTest),
+            if (isinstance(test_or_reason, EntryGuard), len(free)) > (
+                isinstance(test, EntryGuard),
                 len(served),
             ):
                 sizes, served, test = narrower, free, test_or_reason
-            if isinstance(test_or_reason, EntryTest) and len(free) == len(loads):
+            if isinstance(test_or_reason, EntryGuard) and len(free) == len(loads):
                 break
         for load in loads:
-            if load in served and isinstance(test, EntryTest):
+            if load in served and isinstance(test, EntryGuard):
                 told = ("the kernel writes none of the bytes that it loads here",)
                 proof = Proof(assumptions=(NO_OUTSIDE_WRITER,), tests=told)
                 yield self._change(load, proof, test)
@@ -258,7 +258,7 @@ class _Finder:
             "force rewrites it"
         )
 
-    def _test(self, sizes: _Sizes, loads: Sequence[Access]) -> EntryTest | str:
+    def _test(self, sizes: _Sizes, loads: Sequence[Access]) -> EntryGuard | str:
         """One test for all loads; a text where there can be none."""
         obstacle = obstacle_to_versions(self.kernel)
         if obstacle is not None:
@@ -269,4 +269,4 @@ class _Finder:
                 ranges = sizes.overlapping(load, writer)
                 assert not isinstance(ranges, str)
                 pairs.update(dict.fromkeys(ranges))
-        return entry_test(sizes.grid, list(pairs))
+        return entry_guard(sizes.grid, list(pairs))

@@ -35,7 +35,7 @@ from ptxsw.analysis.lane_reuse import candidates
 from ptxsw.changes.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.carried_claims import claims
-from ptxsw.codegen.entry_test import EntryTest
+from ptxsw.codegen.entry_guard import EntryGuard
 from ptxsw.codegen.lower_scalar_replacement import (
     Carried,
     DeferredStores,
@@ -46,9 +46,8 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Cfg
 from ptxsw.rewrites.base import FOR_SHUFFLES, SHUFFLE, Kernel, Outcome, RefusedSource
-from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
+from ptxsw.rewrites.entry_guard import LIMITS, SupposedFacts, obstacle_to_versions
 from ptxsw.rewrites.loop_reuse import NAME, Kept, LoopReuse, count, parted, served
-from ptxsw.rewrites.supposed import Supposed
 
 _TOLD = "what the loops store lies apart from what they keep in registers"
 _ROTATED = "is rotated: no shuffle is made from a register that a loop carries"
@@ -180,8 +179,8 @@ def _tested(
     if all(loop.search.is_settled for loop in loops):
         return details, refusals
 
-    def found_below(bits: int) -> tuple[Supposed, list[Kept], list[Refusal]]:
-        supposed = Supposed(kernel, bits)
+    def found_below(bits: int) -> tuple[SupposedFacts, list[Kept], list[Refusal]]:
+        supposed = SupposedFacts(kernel, bits)
         searches = [
             LoopReuse(kernel, one.header, one.accesses, supposed, one)
             for one in (loop.search for loop in loops)
@@ -192,8 +191,8 @@ def _tested(
     for bits in LIMITS if count(most) > count(details) else ():
         supposed, more, left = found_below(bits)
         if count(more) > count(details):
-            test = supposed.test()
-            if isinstance(test, EntryTest):
+            test = supposed.guard()
+            if isinstance(test, EntryGuard):
                 return [(replace(detail, test=test), proof) for detail, proof in more], left
     return details, refusals
 

@@ -49,11 +49,11 @@ from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.loop_conditions import Condition, declared, test_claim, written_parts
-from ptxsw.codegen.loop_copy import LoopPlace
+from ptxsw.codegen.loop_guard import Condition, declared, guard_claim, written_parts
 from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, ShiftedTest, lower
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
+from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
@@ -62,9 +62,9 @@ from ptxsw.rewrites.address_bases import ACCESSES, NO_BASES, Addresses, LoopBase
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
+from ptxsw.rewrites.loop_guard import LoopGuard
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
-from ptxsw.rewrites.loop_test import LoopTest
-from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison, may_count_from_number
+from ptxsw.rewrites.pointer_guard import PointerGuards, ending_comparison, may_count_from_number
 
 _TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
@@ -243,7 +243,7 @@ class _Search:
         place = loop_place(self.cfg, self.loop)
         if isinstance(place, str):
             return None
-        tests = PointerTests(self.cfg, self.loop, place, comparison, self.sums, self.cost)
+        tests = PointerGuards(self.cfg, self.loop, place, comparison, self.sums, self.cost)
         outcome = tests.find(fresh_prefix(self.kernel.text), number)
         if outcome is None:
             return None
@@ -277,13 +277,13 @@ class _Search:
         """The loop's test without a sum that nothing else needs any more."""
         small = frozenset(index.carried for index in chosen.indices)
         kept = frozenset(base.index for base in chosen.bases)
-        return LoopTest(self.cfg, self.loop, sums, small, self.cost, chosen.moved, kept).shifted()
+        return LoopGuard(self.cfg, self.loop, sums, small, self.cost, chosen.moved, kept).shifted()
 
     def _claims(self, detail: ReducedLoop) -> Iterator[Claim]:
         """What the test has found remains true, and what the pointers are where it has."""
         label = self.cfg.name(self.loop.header)
         if detail.exact:
-            yield test_claim(label, detail.exact, detail.conditions, self.kernel.text)
+            yield guard_claim(label, detail.exact, detail.conditions, self.kernel.text)
         for pointer, carried in zip(detail.pointers, detail.carried, strict=True):
             yield self._pointer_claim(label, detail.exact, pointer, carried)
 

@@ -39,9 +39,9 @@ from ptxsw.changes.assumptions import NO_FAULT_IN_STRUCT
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
+from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.alignment import Alignment, Test
 from ptxsw.ptx import isa

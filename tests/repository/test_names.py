@@ -24,7 +24,8 @@ SAME_CLASS = {
 SAME_FILE = {
     "bank_conflicts.py": "as a finding, and as a rewrite",
     "base.py": "what all of the room have in common: rules, rewrites",
-    "entry_test.py": "what to test, and its code",
+    "entry_guard.py": "what to test, and its code",
+    "loop_guard.py": "what to test, and its code",
     "launched.py": "of a kernel that was launched: findings, and its cost",
     "memory.py": "over terms, and over bytes",
     "occupancy.py": "as a finding, and how it is counted",

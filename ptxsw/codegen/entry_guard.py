@@ -1,17 +1,14 @@
-"""A test where a kernel begins, on values that all threads share, and the body twice: as it has
-been rewritten, and behind its end as it was, for where the test fails. The second copy stands in
-braces, so that its labels are its own."""
+"""The code of a test where a kernel begins, on values that all threads share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.names import OVERLAP, is_label_of
-from ptxsw.codegen.splice import line_end
-from ptxsw.ptx.ir import Body, Close, Directive, Function, Label, Open, Variable
+from ptxsw.codegen.versioning import body_twice
 
 
 class Shared(NamedTuple):
@@ -27,7 +24,7 @@ Sum = tuple[tuple[Product, int], ...]
 """Products with their factors; the empty product is 1."""
 
 
-class EntryTest(Struct, frozen=True):
+class EntryGuard(Struct, frozen=True):
     """What is tested once where the kernel begins, the same for all threads of the grid: values
     are below `limits`, `needs` are at most 0, and of each pair in `either` one is at most the
     other: the end of one range and the start of another, both ways round."""
@@ -37,56 +34,22 @@ class EntryTest(Struct, frozen=True):
     either: tuple[tuple[tuple[Sum, Sum], tuple[Sum, Sum]], ...]
 
 
-def in_two_versions(builder: Builder, text: str, function: Function, test: EntryTest) -> str:
-    """Write the test, and the body as it was behind its end; `text` is that of the whole module.
-    Returns the predicate that is true if the test holds."""
-    slow = builder.names.label(OVERLAP)
-    apart = write_test(builder, test)
-    builder.at_entry(f"@!{apart} bra {slow};")
-    start, end = copied(function.body)
-    copy = text[start:end].rstrip()
-    builder.at_end(f"{slow}:", "{", copy + line_end(text), "}")
-    return apart
+def write_guarded(builder: Builder, text: str, guards: Iterable[EntryGuard | None]) -> None:
+    """Write the test that all changes of a kernel share, where they need one, and the body as it
+    was behind its end; `text` is that of the whole module."""
+    every = set(guards) - {None}
+    assert len(every) <= 1, "all changes of a kernel share one test"
+    for guard in every:
+        assert guard is not None
+        body_twice(builder, text, builder.body, f"!{write_guard(builder, guard)}")
 
 
-def stands_twice(body: Body) -> bool:
-    """Does a test stand there already that was written here, and the body twice?"""
-    return any(isinstance(s, Label) and is_label_of(s.name, OVERLAP) for s in body.statements)
-
-
-def write_test(builder: Builder, test: EntryTest) -> str:
+def write_guard(builder: Builder, guard: EntryGuard) -> str:
     """Write the test alone. Returns the predicate that is true if it holds."""
-    return _Test(builder).write(test)
+    return _Writer(builder).write(guard)
 
 
-def copied(body: Body) -> tuple[int, int]:
-    """Where in the text the part of a body begins and ends that is written twice: all behind its
-    leading declarations."""
-    behind = body.leading[-1].span.end if body.leading else body.span.start + 1
-    first = next(s for s in body.statements if s.span.start >= behind)
-    return first.span.start, body.span.end - 1
-
-
-def obstacle_to_copy(body: Body) -> str | None:
-    """Why a body cannot stand twice; None where it can."""
-    depth = 0
-    for statement in body.code[len(body.leading) :]:
-        match statement:
-            case Open():
-                depth += 1
-            case Close():
-                depth -= 1
-            # Registers of an inner scope are declared again with that scope. A second array would
-            # take memory of its own, and a register that the body declares between instructions
-            # would mean two things in the copy.
-            case Variable(space=space) if space != "reg" or not depth:
-                return "a variable is declared inside the kernel's code"
-            case Directive(label=str()):
-                return "the kernel contains a table of branch targets"
-    return None
-
-
-class _Test(Struct):
+class _Writer(Struct):
     """Writes a test of values that all threads share."""
 
     builder: Builder
@@ -94,13 +57,13 @@ class _Test(Struct):
     loaded: dict[Shared, str] = field(default_factory=dict)
     result: str = ""  # the predicate that all so far holds
 
-    def write(self, test: EntryTest) -> str:
+    def write(self, guard: EntryGuard) -> str:
         """The predicate that all of a test holds."""
-        for value, limit in test.limits:
+        for value, limit in guard.limits:
             self._also(f"lt.u{value.width}", f"{self._read(value)}, {limit}")
-        for need in test.needs:
+        for need in guard.needs:
             self._also("le.s64", f"{self._sum(need)}, 0")
-        for orders in test.either:
+        for orders in guard.either:
             self._either(*orders)
         return self.result
 

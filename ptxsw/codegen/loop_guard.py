@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ptxsw.changes.claim import Claim
-from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.names import Names, fresh_prefix
+from ptxsw.codegen.versioning import LoopPlace
 
 New = Callable[[str, str], str]
 """`new(stem, kind)`: a register of type `.kind` that nothing else uses."""
@@ -233,14 +233,14 @@ def write_test(conditions: Sequence[Condition], new: New, result: str) -> list[s
     return lines
 
 
-class TestedLoop(Struct, frozen=True):
+class GuardedLoop(Struct, frozen=True):
     """A loop that stands twice: changed where all conditions hold as it begins, else as it was."""
 
     place: LoopPlace
     conditions: tuple[Condition, ...]
 
 
-def test_claim(label: str, predicate: str, conditions: Sequence[Condition], text: str) -> Claim:
+def guard_claim(label: str, predicate: str, conditions: Sequence[Condition], text: str) -> Claim:
     """That a predicate implies conditions wherever a loop's iteration begins; `text` is that of the
     whole module."""
     names = Names(f"{fresh_prefix(text)}claim_")

@@ -13,7 +13,7 @@ negative, has `%n` above 2, so `%n - 2` does not wrap.
 from __future__ import annotations
 
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.codegen.loop_conditions import AddressSum
+from ptxsw.codegen.loop_guard import AddressSum
 from ptxsw.codegen.lower_strength_reduction import ShiftedTest
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
@@ -30,7 +30,7 @@ _BELOW = {1: frozenset({"lt", "lo", "ge", "hs"}), 2: frozenset({"gt", "hi", "le"
 _SUMS = (("s32",), ("u32",), ("b32",))
 
 
-class LoopTest:
+class LoopGuard:
     """Looks at the comparison that decides whether a loop goes on. `small` are the carried
     registers that the test before the loop bounds: not negative, and at most 2^30 in every
     iteration. The accesses `moved` no longer need registers for their addresses; the registers

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
-from ptxsw.rewrites.pointer_test import ending_comparison
+from ptxsw.rewrites.pointer_guard import ending_comparison
 from ptxsw.simt import RunError, launch
 from tests.rewrites.pair import claims_of, is_proved, kernel, new_lines, reasons, rewritten
 

@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.changes.claim import Claim
-from ptxsw.codegen.loop_copy import LoopPlace
-from ptxsw.codegen.lower_pointer_test import PointerTest
+from ptxsw.codegen.lower_strength_reduction import PointerGuard
+from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.emulator.loops import LoopFacts
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
@@ -34,7 +34,7 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import signed_number
-from ptxsw.rewrites.loop_test import deciding_comparison, last_writer
+from ptxsw.rewrites.loop_guard import deciding_comparison, last_writer
 from ptxsw.terms import op
 from ptxsw.terms.node import split
 
@@ -93,7 +93,7 @@ class _Pointer(Struct, frozen=True):
     already: int
 
 
-class PointerTests:
+class PointerGuards:
     """What can be made of the comparison `at` on which one loop, at a `place`, goes round."""
 
     def __init__(
@@ -103,7 +103,7 @@ class PointerTests:
         self._sums, self._cost = sums, cost
         self._writers = writers(cfg.written, cfg.indices(loop.blocks))
 
-    def find(self, prefix: str, number: int) -> tuple[PointerTest, tuple[Claim, ...]] | None:
+    def find(self, prefix: str, number: int) -> tuple[PointerGuard, tuple[Claim, ...]] | None:
         """The kernel's `number`-th test on a pointer, and the claims about it; None if the counter
         is needed, or no pointer can replace it. New names begin with `prefix`."""
         counter = self._counter()
@@ -112,7 +112,7 @@ class PointerTests:
             return None
         distance = (counter.iterations - 1) * pointer.step + pointer.already
         stop = f"{prefix}stop{number}"
-        test = PointerTest(
+        test = PointerGuard(
             self._place, self._at, pointer.register.name, stop, distance, pointer.before
         )
         label = self._cfg.name(self._loop.header)

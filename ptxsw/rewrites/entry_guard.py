@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ptxsw.codegen.entry_test import EntryTest, Shared, Sum, obstacle_to_copy
+from ptxsw.codegen.entry_guard import EntryGuard, Shared, Sum
+from ptxsw.codegen.versioning import obstacle_to_copy
 from ptxsw.emulator.trace import Access
-from ptxsw.facts.disjoint import Facts, proved
+from ptxsw.facts.disjoint import Facts, facts, proved
+from ptxsw.facts.exact_sums import ExactSums
 from ptxsw.facts.grid import BLOCKS, FARTHEST, Grid
 from ptxsw.facts.ranges import Range
 from ptxsw.rewrites.base import Kernel
@@ -52,7 +54,8 @@ def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> 
 
 def obstacle_to_versions(kernel: Kernel) -> str | None:
     """Why a kernel cannot be duplicated behind a test; None if it can."""
-    reason = obstacle_to_copy(kernel.function.body) or _asking(kernel)
+    body = kernel.function.body
+    reason = obstacle_to_copy(body.code[len(body.leading) :]) or _asking(kernel)
     return None if reason is None else f"{reason}, which cannot be duplicated"
 
 
@@ -68,9 +71,9 @@ def _asking(kernel: Kernel) -> str | None:
     return None
 
 
-def entry_test(
+def entry_guard(
     grid: Grid, pairs: Sequence[tuple[Range, Range]], needs: Iterable[Polynomial] = ()
-) -> EntryTest | str:
+) -> EntryGuard | str:
     """The test that no two ranges of a pair meet, and that polynomials are at most 0; a text where
     there can be none."""
     ranges = list(dict.fromkeys(one for pair in pairs for one in pair))
@@ -89,7 +92,7 @@ def entry_test(
             break
     else:
         return "a test would have to compare too many ranges"
-    return EntryTest(
+    return EntryGuard(
         tuple((_shared(t), grid.most[t] + 1) for t in grid.numbers if t in grid.most),
         tuple(map(_sum, _strongest((*needs, *(n for r in ranges for n in r.needs)), grid))),
         tuple((_order(x, y), _order(y, x)) for x, y in compared),
@@ -162,3 +165,36 @@ def _order(first: Range, second: Range) -> tuple[Sum, Sum]:
     """The end of a range and the start of another, which follows if the first is no more."""
     end, start = Polynomial.atom(first.base) + first.high, Polynomial.atom(second.base) + second.low
     return _sum(end), _sum(start)
+
+
+class SupposedFacts:
+    """What a test at entry has to establish, so that loops may keep values in registers. While a
+    loop is examined, every question that a test could answer is answered with yes and noted; the
+    test is then written for the noted questions, where numbers are tested to be below 2^`bits`."""
+
+    def __init__(self, kernel: Kernel, bits: int) -> None:
+        self._kernel = kernel
+        self._grid = grid_below(kernel, kernel.trace.accesses, bits)
+        self._needs: dict[Polynomial, None] = {}
+        self._pairs: dict[tuple[Range, Range], None] = {}
+
+    def sums(self, given: Iterable[Term]) -> ExactSums:
+        """Polynomials of values where some conditions hold, and what is supposed."""
+        conditions = tuple(given)
+        # At once: the test is about the numbers that the grid has met, in their order.
+        known = facts(conditions, self._grid)
+        return ExactSums(
+            self._kernel.trace.terms, self._grid, conditions, known, supposed=self._needs
+        )
+
+    def apart(self, a: Range, b: Range) -> bool:
+        """Can a test tell that two ranges have no byte in common?"""
+        if a.base is b.base:
+            return False
+        # The same pair may be asked either way round; it is tested once.
+        self._pairs[(a, b) if a.base.id < b.base.id else (b, a)] = None
+        return True
+
+    def guard(self) -> EntryGuard | str:
+        """The test for all that was asked; a text where there can be none."""
+        return entry_guard(self._grid, list(self._pairs), self._needs)
