@@ -31,18 +31,6 @@ def divergent_regions(trace: Trace) -> frozenset[int]:
     return frozenset(n for n, branches in _arms(trace).items() if branches)
 
 
-def divergent_blocks(trace: Trace) -> frozenset[int]:
-    """The divergent regions, and the blocks of loops that lanes may leave in different
-    iterations."""
-    cfg = trace.cfg
-    looping = {
-        number
-        for number in cfg.order
-        if not trace.uniform_loops.issuperset(cfg.loops_around(number))
-    }
-    return divergent_regions(trace) | looping
-
-
 def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
     """For each divergent branch, by its instruction, the blocks that only its taken side reaches
     before the join, and those that only its other side does. Branches that leave loops, or have one

@@ -75,6 +75,12 @@ class Proof(Struct, frozen=True):
         )
 
 
+class Refused(Struct, frozen=True):
+    """Why a load is left alone, in words, where there is no `Proof`."""
+
+    reason: str
+
+
 class ElementSource(Struct, frozen=True):
     """Where one element of a load comes from: what load `source` put into its register number
     `element` in lane i + `delta`; where `mirror` is set, in lane `delta` - i."""

@@ -7,22 +7,38 @@ kept, and in what order all of it is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, WrapGuard
+from ptxsw.changes.change import Change
+from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop, WrapGuard
 from ptxsw.codegen.halo import HaloWriter
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.lane_steps import LaneSteps
 from ptxsw.codegen.names import Names, fresh_prefix
-from ptxsw.codegen.overflow_checks import OverflowChecks
-from ptxsw.codegen.rematerialize import Rematerializer
+from ptxsw.codegen.overflow_checks import OverflowChecks, Rematerializer
 from ptxsw.codegen.saved_values import SavedValues
 from ptxsw.codegen.shuffled import Shuffled
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.uniform_loop import Uniform
 from ptxsw.codegen.version_region import Region, regions
 from ptxsw.codegen.versioning import stretch_twice
-from ptxsw.codegen.warp_state import Lane, SegmentPredicates, WarpState
+from ptxsw.codegen.warp_state import Lane, LaneSteps, SegmentPredicates, WarpState
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.segments import segments
+from ptxsw.ptx.ir import Function
+
+
+def as_plan(function: Function, cfg: Cfg, changes: Iterable[Change]) -> Plan:
+    """The changes as one plan."""
+    details = [change.detail for change in changes]
+    return Plan(
+        function,
+        cfg.instructions,
+        tuple(one for one in details if isinstance(one, ServedLoad)),
+        segments(cfg),
+        tuple(one for one in details if isinstance(one, HoistedLoad)),
+        tuple(one for one in details if isinstance(one, Halo)),
+        tuple(one for one in details if isinstance(one, UniformLoop)),
+    )
 
 
 def emit(text: str, plan: Plan) -> tuple[Edit, ...]:

@@ -1,15 +1,33 @@
-"""Tests that an index does not leave the range of its type, where it becomes an address."""
+"""Tests that an index does not leave the range of its type, where it becomes an address.
+
+A stretch that is written twice branches on tests of all its indices before its first load, while
+compilers compute each index just before its load. The arithmetic in between is repeated ahead of
+the branch, into new registers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.changes.plan import WrapGuard
+from msgspec import Struct, field
+
+from ptxsw.changes.plan import Plan, WrapGuard
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
-from ptxsw.codegen.rematerialize import Rematerializer
+from ptxsw.parser import operand_spans
+from ptxsw.parser.scan import blank_comments
+from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
-from ptxsw.ptx.ir import Reg
+from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.ptx.isa import Effect
+from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source
+
+_ARITHMETIC = frozenset(
+    "abs add and cvt mad max min mov mul mul24 neg not or selp shl shr sub xor".split()  # noqa: SIM905
+)
+_LONGEST = 16
+_WORD = pattern(r"[%$\w]+")
 
 Key = tuple[int, Reg, int, bool]
 
@@ -67,3 +85,73 @@ def _test(
 
 def _key(guard: WrapGuard) -> Key:
     return guard.index, guard.reg, guard.addend, guard.signed
+
+
+def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...] | None:
+    """The instructions from `at` on that make up the value `reg` has before instruction
+    `index`, in order; None where they do more than compute, or are many."""
+    wanted = {reg}
+    positions: list[int] = []
+    for position in range(index - 1, at - 1, -1):
+        if wanted.isdisjoint(plan.written[position]):
+            continue
+        instruction = plan.instructions[position]
+        if not computes(instruction) or len(positions) == _LONGEST:
+            return None
+        positions.append(position)
+        wanted -= set(plan.written[position])
+        wanted |= {used for used in isa.uses(instruction) if isinstance(used, Reg)}
+    # What is left is read at `at`, where a register of an inner scope has no meaning yet.
+    if not all(plan.function.body.means(one, at) for one in wanted):
+        return None
+    return tuple(reversed(positions))
+
+
+def computes(instruction: Instruction) -> bool:
+    """Can it be written again with other registers? Those of a vector go by several names."""
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    return (
+        instruction.guard is None
+        and instruction.opcode in _ARITHMETIC
+        and effects is Effect.NONE
+        and "cc" not in instruction.modifiers  # the carry would be lost, or overwritten
+        and not any("." in reg.name for reg in isa.defs(instruction))
+    )
+
+
+class Rematerializer(Struct):
+    """Copies of instructions, made before instruction `at`, each once."""
+
+    text: str
+    plan: Plan
+    names: Names
+    lines: Insertions
+    at: int
+    copies: dict[int, dict[Reg, str]] = field(default_factory=dict)  # new names by registers
+
+    def register(self, reg: Reg, index: int) -> str:
+        """The register that holds, at `at`, what `reg` holds before instruction `index`."""
+        positions = backward_slice(self.plan, reg, index, self.at)
+        assert positions is not None, (reg, index)
+        now: dict[Reg, str] = {}  # the names in use for registers that the slice sets
+        for position in positions:
+            if position not in self.copies:
+                self.copies[position] = self._copy(position, now)
+            now |= self.copies[position]
+        return now.get(reg, reg.name)
+
+    def _copy(self, position: int, now: dict[Reg, str]) -> dict[Reg, str]:
+        instruction = self.plan.instructions[position]
+        copies: dict[Reg, str] = {}
+        for reg in isa.defs(instruction):
+            declared = self.plan.function.body.declaration(reg)
+            assert declared is not None, reg
+            copies[reg] = self.names.new("ahead", declared.type.removeprefix("."))
+        text = blank_comments(self.text[instruction.start : instruction.end])
+        behind = operand_spans(Source(self.text), instruction)[0].end - instruction.start
+        read = {r.name: now[r] for r in isa.uses(instruction) if isinstance(r, Reg) and r in now}
+        written = {reg.name: name for reg, name in copies.items()}
+        dest = _WORD.sub(lambda word: written.get(word[0], word[0]), text[:behind])
+        rest = _WORD.sub(lambda word: read.get(word[0], word[0]), text[behind:])
+        self.lines.put_before(self.at, dest + rest)
+        return copies

@@ -18,10 +18,9 @@ from msgspec import Struct, field
 
 from ptxsw.changes.plan import ElementSource, ServedLoad
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.lane_steps import shuffle_mode
 from ptxsw.codegen.names import Names
 from ptxsw.codegen.saved_values import SavedValues, shuffles
-from ptxsw.codegen.warp_state import Lane, WarpState, edge_test
+from ptxsw.codegen.warp_state import Lane, WarpState, edge_test, shuffle_mode
 from ptxsw.parser import operand_spans
 from ptxsw.ptx.ir import Vec
 from ptxsw.ptx.source import Source

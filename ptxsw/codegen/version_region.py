@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ptxsw.changes.plan import Plan, ServedLoad, WrapGuard
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.rematerialize import backward_slice
+from ptxsw.codegen.overflow_checks import backward_slice
 from ptxsw.codegen.versioning import obstacle_to_copy, stretch
 from ptxsw.flow.dataflow import read_first
 from ptxsw.ptx.ir import Open

@@ -58,19 +58,11 @@ class TunedKernel(Struct, frozen=True):
 
 
 def combinations() -> Iterator[tuple[str, str]]:
-    """The schemes and forms that go together."""
+    """All schemes in all forms."""
     for scheme in pipeline.SCHEMES:
         for form in pipeline.FORMS:
-            if "auto" not in (scheme, form) and _fit(scheme, form):
+            if "auto" not in (scheme, form):
                 yield scheme, form
-
-
-def _fit(scheme: str, form: str) -> bool:
-    try:
-        pipeline.Options(mode="force", scheme=scheme, form=form)
-    except ValueError:
-        return False
-    return True
 
 
 def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:

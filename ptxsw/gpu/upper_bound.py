@@ -23,8 +23,7 @@ from ptxsw.changes.change import Change
 from ptxsw.changes.options import Options
 from ptxsw.changes.plan import Plan
 from ptxsw.changes.plan import ServedLoad as ServedLoad
-from ptxsw.codegen.emit import Emitter
-from ptxsw.codegen.lower_shuffle import as_plan
+from ptxsw.codegen.emit import Emitter, as_plan
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
 from ptxsw.driver import pipeline
 from ptxsw.report import model

@@ -10,6 +10,7 @@ but copies where a shuffle cannot pay, and what ptxas makes of the rest decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -19,8 +20,8 @@ from ptxsw.analysis.lane_reuse import Places, global_loads
 from ptxsw.changes.change import Change, Refusal
 from ptxsw.changes.options import FORMS, SCHEMES, Options
 from ptxsw.changes.plan import Plan, Proof, ServedLoad
+from ptxsw.codegen.emit import as_plan, emit
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
-from ptxsw.codegen.lower_shuffle import lower as _lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.version_region import as_written
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING
@@ -41,7 +42,6 @@ from ptxsw.rewrites.base import (
     Outcome,
     RefusedSource,
 )
-from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.shuffle.candidate_plan import (
     CandidatePlan,
     LoadSources,
@@ -52,8 +52,9 @@ from ptxsw.shuffle.candidate_plan import (
 )
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import LoopChoices, uniform_loops
-from ptxsw.toolchain.tuned import Tuned
-from ptxsw.toolchain.tuned import find as find_tuned
+
+if TYPE_CHECKING:
+    from ptxsw.toolchain.tuned import Tuned
 
 AUTO, KEEP, UNIFORM = "auto", "keep", "uniform"
 _COPIES_ONLY = "scheme keep makes copies only"
@@ -160,7 +161,9 @@ def _tuned(kernel: Kernel) -> Tuned | None:
     """What `ptxsw tune` found out about the kernel."""
     if kernel.arch is None:
         return None
-    return find_tuned(kernel.module.source.slice(kernel.function.span), kernel.arch)
+    from ptxsw.toolchain import tuned
+
+    return tuned.find(kernel.module.source.slice(kernel.function.span), kernel.arch)
 
 
 def _as_tuned(tuned: Tuned, options: Options, uniform: bool) -> tuple[Style | None, Choice]:
@@ -232,6 +235,8 @@ def _hopeless(kernel: Kernel, sources: LoadSources) -> Choice | None:
     ]
     if not shuffled:
         return Choice(MODEL, None, _NO_NEIGHBOUR)
+    from ptxsw.rewrites.weighing import cannot_count
+
     reason = cannot_count(kernel.arch)
     if reason is not None:
         reason = f"the cost of shuffles in registers is not known: {reason}"
@@ -299,4 +304,4 @@ def changes(plan: Plan, judge: Legality | None) -> Iterator[Change]:
 
 def lower(kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
     """The edits that make all of these changes."""
-    return _lower(kernel.text, kernel.function, kernel.trace.cfg, changes)
+    return emit(kernel.text, as_plan(kernel.function, kernel.trace.cfg, changes))

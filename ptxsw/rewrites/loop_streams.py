@@ -10,7 +10,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw.changes.change import INDEX_MAY_WRAP
-from ptxsw.codegen.rematerialize import computes
+from ptxsw.codegen.overflow_checks import computes
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.disjoint import apart
 from ptxsw.facts.exact_sums import ExactSums

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from ptxsw.changes.change import Change, Refusal
 from ptxsw.changes.plan import ServedLoad
+from ptxsw.codegen.emit import as_plan
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
-from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import SHUFFLE, UNIFORM_LOOPS, Attempt, Choice

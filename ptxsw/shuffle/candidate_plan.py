@@ -9,12 +9,11 @@ from itertools import takewhile
 from msgspec import Struct, field
 
 from ptxsw.analysis.lane_reuse import Candidate, Places, candidates, global_loads
-from ptxsw.changes.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, ServedLoad
+from ptxsw.changes.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, Refused, ServedLoad
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.load_groups import LoadGroup, centre, rows
-from ptxsw.shuffle.refused import Refused
 from ptxsw.terms.garbage import no_collection
 
 Elements = tuple[list[Candidate], ...]

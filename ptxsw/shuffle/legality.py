@@ -12,15 +12,13 @@ from functools import cached_property
 from ptxsw.analysis.lane_reuse import Candidate, Places
 from ptxsw.changes.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.changes.claim import Obligation
-from ptxsw.changes.plan import Bypass, Proof, ServedLoad, UniformLoop
+from ptxsw.changes.plan import Bypass, Proof, Refused, ServedLoad, UniformLoop
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.segments import segments
-from ptxsw.shuffle.bypass import NOT_TOLD, Bypasses, Fork
 from ptxsw.shuffle.memory_between import MemoryBetween
-from ptxsw.shuffle.paths import Paths
+from ptxsw.shuffle.paths import NOT_TOLD, Bypasses, Fork, Paths
 from ptxsw.shuffle.plain_loads import PlainLoads
-from ptxsw.shuffle.refused import Refused
 from ptxsw.shuffle.same_bytes import SameBytes, whole_rows
 from ptxsw.terms.solver import Solver
 

@@ -9,13 +9,12 @@ from itertools import accumulate
 from msgspec import Struct
 
 from ptxsw.analysis.lane_reuse import Class, global_loads
-from ptxsw.changes.plan import HoistedLoad
+from ptxsw.changes.plan import HoistedLoad, Refused
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Mem, Reg
 from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.refused import Refused
 from ptxsw.terms import op
 
 

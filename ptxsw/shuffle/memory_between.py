@@ -16,13 +16,13 @@ from ptxsw.analysis.pointers import pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores
 from ptxsw.changes.assumptions import NO_RACE
 from ptxsw.changes.claim import Obligation
+from ptxsw.changes.plan import Refused
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.facts.lane_equality import prove_disjoint
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.isa import Effect
 from ptxsw.shuffle.plain_loads import surely_global
-from ptxsw.shuffle.refused import Refused
 from ptxsw.terms.solver import Solver
 
 # Effects that order memory between threads or may write anything.

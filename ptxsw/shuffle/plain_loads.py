@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from ptxsw.analysis.lane_reuse import Candidate, is_plain
 from ptxsw.analysis.pointers import pointer_bases
+from ptxsw.changes.plan import Refused
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, Vec
 from ptxsw.ptx.isa import Effect
-from ptxsw.shuffle.refused import Refused
 from ptxsw.terms import op
 
 NOT_GLOBAL = "the generic address is not known to be in global memory"

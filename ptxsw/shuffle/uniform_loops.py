@@ -26,8 +26,7 @@ from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import executes_every_iteration, memory_dependence
 from ptxsw.ptx import isa
 from ptxsw.ptx.isa import Effect
-from ptxsw.shuffle.loop_nest import ACCESSES, LoopNest, LoopShape, NestCode, RefusedNest
-from ptxsw.shuffle.uniform_plan import nest_plans
+from ptxsw.shuffle.loop_nest import ACCESSES, LoopNest, LoopShape, NestCode, RefusedNest, nest_plans
 from ptxsw.terms.node import Variance
 
 MOST_LOOPS = 64

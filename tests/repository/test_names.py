@@ -18,8 +18,6 @@ SAME_CLASS = {
     "Format": "of the output of a command: each has its own",
     "Op": "a row of the table of opcodes, and the kind of a term",
     "Reader": "of the statements of a body, as each of its parts needs it",
-    "Tuned": "what a measurement found, as it is stored and as it is weighed",
-    "Variant": "a scheme in a form: as a text, and as counted",
 }
 SAME_FILE = {
     "bank_conflicts.py": "as a finding, and as a rewrite",

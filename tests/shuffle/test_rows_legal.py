@@ -4,13 +4,12 @@ load made for others some bytes further on."""
 from __future__ import annotations
 
 from ptxsw.analysis.lane_reuse import Candidate, global_loads
-from ptxsw.changes.plan import Proof
+from ptxsw.changes.plan import Proof, Refused
 from ptxsw.driver.pipeline import DEFAULT_ASSUME
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.refused import Refused
 from ptxsw.terms.solver import Solver
 from tests.heads import head
 
