@@ -57,7 +57,7 @@ def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
 def _state(environ: Mapping[str, str], directory: Path) -> str:
     """All that decides what the stand-in makes of a text, as lines."""
     try:
-        settings = Settings(environ)
+        settings = Settings(environ, os.getcwd())
     except ValueError as error:  # all files are left alone
         asked, mode = str(error), ""
     else:

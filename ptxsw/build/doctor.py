@@ -87,7 +87,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     for problem in setting_problems(environ):
         yield Diagnosis("settings", problem, good=False)
     try:
-        settings = Settings(environ)
+        settings = Settings(environ, os.getcwd())
     except SettingsError:  # all of it has been said
         return
     if settings.disabled:

@@ -164,6 +164,6 @@ def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
             meant = f"; did you mean {names[near[0]]}?" if near else ""
             yield f"{name} is not a variable of ptxsw{meant}"
     try:
-        Settings(environ)
+        Settings(environ, os.getcwd())
     except SettingsError as error:
         yield from error.problems

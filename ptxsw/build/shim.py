@@ -71,7 +71,7 @@ def _act(path: str, arguments: Sequence[str], called: str, read: Read) -> NoRetu
     one = target(os.environ.get("PTXSW_LOG"), strict=bool(os.environ.get("PTXSW_STRICT")))
     done = None
     try:
-        settings = Settings(os.environ)
+        settings = Settings(os.environ, os.getcwd())
         one = target(settings.log, strict=settings.strict)
         if not settings.disabled and not os.environ.get(find.TRIED):
             done = _work(settings, one, read)
@@ -106,6 +106,9 @@ def _work(settings: Settings, target: Target, read: Read) -> Finished | None:
     if not line.worthwhile:
         return None
     texts = _read_inputs(line, target)
+    for item in line.inputs:
+        if settings.skip.has_file(item.value, texts.get(item.index, b"")):
+            texts.pop(item.index, None)
     if not any(prefilter.may_contain_candidates(text) for text in texts.values()):
         return None
     from ptxsw.build.assembler_job import Job
@@ -200,6 +203,7 @@ def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
         max_delta=settings.max_delta,
         assume=settings.assume,
         arch=call.arch,
+        skip=settings.skip.kernels,
     )
     result = pipeline.optimize(
         call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep

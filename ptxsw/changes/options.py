@@ -54,6 +54,7 @@ class Options(Struct, frozen=True):
     form: str = "auto"
     max_delta: int = 31
     only: str | None = None  # the kernel to rewrite, by its PTX or C++ name
+    skip: tuple[str, ...] = ()  # kernels to leave alone: patterns of PTX or C++ names
     arch: str | None = None  # "sm_80"; default: the module's target
     assume: frozenset[str] = DEFAULT_ASSUME
     budget_s: float = 10.0  # for the symbolic work on one kernel

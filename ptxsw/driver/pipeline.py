@@ -21,7 +21,7 @@ from ptxsw.driver.outcome import failed_report, kernel_report, waiting_report
 from ptxsw.driver.passes import Passes, answers
 from ptxsw.driver.workers import streamed
 from ptxsw.parser import parse
-from ptxsw.ptx.cxx_names import chosen, readable
+from ptxsw.ptx.cxx_names import chosen, readable, without
 from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.ptx.text_files import file_stem
@@ -204,7 +204,7 @@ def _run(
     begin = perf_counter()
     module = parse(text, name)
     arch = options.arch or _arch(module)
-    functions = chosen(module, options.only)
+    functions = without(chosen(module, options.only), options.skip)
     if watch is not None:
         waiting = [_named(waiting_report(module, function)) for function in functions]
         watch.begin(_report(name, arch, begin, waiting))

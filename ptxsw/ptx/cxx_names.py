@@ -68,6 +68,23 @@ def chosen(module: Module, wanted: str | None) -> tuple[Function, ...]:
     raise InvalidRequest(f"{module.source.name}: no kernel {wanted!r} with a body{there}")
 
 
+def without(kernels: tuple[Function, ...], skipped: tuple[str, ...]) -> tuple[Function, ...]:
+    """The kernels whose PTX or C++ name matches none of these patterns (as of a shell). A C++ name
+    is tried with and without its parameters."""
+    if not skipped:
+        return kernels
+    from fnmatch import fnmatchcase
+
+    def names(kernel: Function) -> tuple[str, ...]:
+        plain = readable(kernel.name)
+        return (kernel.name,) if plain is None else (kernel.name, plain, plain.partition("(")[0])
+
+    return tuple(
+        kernel for kernel in kernels
+        if not any(fnmatchcase(name, word) for name in names(kernel) for word in skipped)
+    )  # fmt: skip
+
+
 def _declared(text: str) -> str:
     """A declaration without its parameters and ABI tags."""
     text = _TAG.sub("", text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+from ptxsw.toolchain import skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ DEFAULT_TIMEOUT = 60.0
 VARIABLES = (
     "PTXSW_ASSUME", "PTXSW_CACHE", "PTXSW_DISABLE", "PTXSW_LOG", "PTXSW_MAX_DELTA", "PTXSW_MODE",
     "PTXSW_REAL_NVPTX_AS", "PTXSW_REAL_PTXAS", "PTXSW_REPORT", "PTXSW_REWRITES", "PTXSW_SCHEME",
-    "PTXSW_STRICT",
-    "PTXSW_TIMEOUT", "PTXSW_TUNED",
+    "PTXSW_SKIP",
+    "PTXSW_STRICT", "PTXSW_TIMEOUT", "PTXSW_TUNED",
 )  # fmt: skip
 """All that a user can set."""
 
@@ -42,8 +43,9 @@ class SettingsError(ValueError):
 class Settings:
     """What the `PTXSW_*` variables ask for."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        """Raises SettingsError, which names every variable whose value makes no sense."""
+    def __init__(self, environ: Mapping[str, str], directory: str | None = None) -> None:
+        """The settings of a build in a directory. Raises SettingsError, which names every variable
+        whose value makes no sense."""
         get = environ.get
         wrong: list[str] = []
         self.disabled: Final = get("PTXSW_DISABLE", "").lower() not in OFF
@@ -59,6 +61,7 @@ class Settings:
         self.log: Final = get("PTXSW_LOG") or None  # a file
         self.cache: Final = cache_directory(environ)
         self.tuned: Final = tuned_file(environ)
+        self.skip: Final = skip.read(environ, directory, wrong)
         if wrong:
             raise SettingsError(wrong)
 
@@ -67,6 +70,8 @@ class Settings:
         words = [self.mode, self.scheme, str(self.max_delta), *sorted(self.assume)]
         if self.rewrites:
             words.append(f"rewrites-{self.rewrites}")
+        if self.skip.kernels:
+            words.append(f"skip-{','.join(self.skip.kernels)}")
         if self.mode == "auto":
             words.append(tuned_state(self.tuned))
         return " ".join(word for word in words if word)
@@ -76,7 +81,8 @@ class Settings:
         if self.disabled:
             return "disabled"
         assumed = ",".join(sorted(self.assume)) or "none"
-        return f"{self.mode} {self.scheme} {self.max_delta} {assumed} {self.timeout:g} s"
+        skipped = "".join(f" -{word}" for word in (*self.skip.files, *self.skip.kernels))
+        return f"{self.mode} {self.scheme} {self.max_delta} {assumed} {self.timeout:g} s{skipped}"
 
 
 def cache_directory(environ: Mapping[str, str]) -> str | None:

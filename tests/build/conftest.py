@@ -35,6 +35,7 @@ if behaviour != "real":
         assume: frozenset = frozenset()
         arch: object = None
         rewrites: object = None
+        skip: tuple = ()
     @dataclasses.dataclass(frozen=True)
     class Result:
         text: str
