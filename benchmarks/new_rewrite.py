@@ -24,7 +24,7 @@ from ptxsw.rewrites.rules import LocalRewrite
 ROOT = Path(__file__).parents[1]
 HELPERS = {
     "bank-conflicts": ("rewrites/bank_choice.py",),
-    "vectorize": ("rewrites/adjacent_accesses.py", "rewrites/vector_cover.py"),
+    "vectorize": ("rewrites/adjacent_accesses.py",),
     "scalar-replacement": (
         "rewrites/loop_streams.py",
         "rewrites/loop_ranges.py",

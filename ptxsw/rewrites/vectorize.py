@@ -26,14 +26,14 @@ assumption `no-fault-in-struct` a load may cover some that nobody reads.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
-from operator import itemgetter
-from typing import ClassVar
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import ClassVar, Generic, TypeVar
+
+from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
-from ptxsw.analysis.instruction_kinds import asked_anywhere
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.changes.assumptions import NO_FAULT_IN_STRUCT
 from ptxsw.changes.change import Change, Refusal, Worth
@@ -45,24 +45,17 @@ from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.alignment import Alignment, Test
 from ptxsw.ptx import isa
-from ptxsw.ptx.bits import wrapped
-from ptxsw.ptx.ir import Reg
-from ptxsw.ptx.isa import Effect
 from ptxsw.rewrites.adjacent_accesses import (
     AdjacentAccess,
+    Joining,
     adjacent_accesses,
     by_offset,
-    cache_policy,
 )
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.own_variables import alignable
-from ptxsw.rewrites.straight_stretches import straight_stretches
-from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
-from ptxsw.terms import op
 from ptxsw.terms.node import split
 
-_ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
 _LINE = 128  # bytes
 
 # Where alignment is tested, a warp that makes the vector may have to pass the single accesses, too:
@@ -76,6 +69,11 @@ _FOR_A_WAVEFRONT = 2
 
 _LONGEST_LOOP = 256
 """Instructions of a loop that is not worth writing twice."""
+
+_T = TypeVar("_T")
+
+Cost = tuple[float, float]
+"""Wavefronts, then instructions."""
 
 
 class Vectorize:
@@ -108,28 +106,16 @@ class Vectorize:
 
 
 class _Search:
-    """The vectors of one kernel, group by group. `moved` tells where the accesses will be made
-    that earlier groups have joined."""
+    """The vectors of one kernel, group by group."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.instructions = kernel.trace.cfg.instructions
+        self.joining = Joining(kernel)
         self.alignment = Alignment(kernel.module, kernel.function)
         self.aligned: dict[tuple[object, int], tuple[tuple[Test, ...] | None, bool]] = {}
-        self.affine = kernel.trace.affine
         self.strides: dict[object, int | None] = {}  # by the sum in an address
-        self.moved: dict[int, int] = {}
-        self.arrivals: list[tuple[int, int, int]] = []  # place, number and index of what was moved
         self.loops: dict[int, LoopPlace | None] = {}  # by header, if they may stand twice
         self.holes = NO_FAULT_IN_STRUCT in kernel.options.assume
-
-    @cached_property
-    def accesses(self) -> dict[int, Access]:
-        return {access.index: access for access in self.kernel.trace.accesses}
-
-    @cached_property
-    def stretches(self) -> list[int]:
-        return straight_stretches(self.kernel)
 
     def _loop_around(self, at: int) -> LoopPlace | None:
         """The innermost loop around an instruction, if it may stand twice."""
@@ -153,47 +139,29 @@ class _Search:
         """The best vectors for the accesses of a group, and why others stay as they are."""
         at = by_offset(group)
         lead = group[0].access
+        ranges = {place: list(self._ranges(lead, at, place)) for place in at}
+        if not any(ranges.values()):
+            return
+        vectors: dict[int, list[CandidateVector[Change]]] = {place: [] for place in at}
         refused: list[tuple[list[AdjacentAccess], Refusal]] = []
-
-        def candidates(place: int) -> Iterator[CandidateVector[Change]]:
+        for place in reversed(at):
             for start, count in ranges[place]:
                 members = [at.get(start + lead.bytes * n) for n in range(count)]
                 vector = self._vector(number, start, members)
                 if isinstance(vector, Refusal):
                     refused.append(([m for m in members if m is not None], vector))
                 elif vector is not None:
-                    end = start + lead.bytes * count
-                    yield CandidateVector(start, end, self._cost(lead, count, vector), vector)
-
-        ranges = {place: list(self._ranges(lead, at, place)) for place in at}
-        if not any(ranges.values()):
-            return
-        vectors = {place: list(candidates(place)) for place in reversed(at)}
-        chosen: list[Change] = []
-        if any(vectors.values()):
-            single = (float(self._wavefronts(lead, lead.bytes)), 1.0)
-            chosen = [c.what for c in best_cover(list(at), single, vectors.__getitem__)]
+                    vectors[place].append(vector)
+        single = (float(self._wavefronts(lead, lead.bytes)), 1.0)
+        chosen = [c.what for c in best_cover(list(at), single, vectors.__getitem__)]
         for change in chosen:
-            self._move(change)
+            self.joining.join(change.replaces, change.at)
             yield change
         told = {index for change in chosen for index in change.replaces}
-        for members, refusal in sorted(refused, key=lambda each: -len(each[0])):
-            if told.isdisjoint(m.index for m in members):
-                told.update(m.index for m in members)
+        for blocked, refusal in sorted(refused, key=lambda each: -len(each[0])):
+            if told.isdisjoint(m.index for m in blocked):
+                told.update(m.index for m in blocked)
                 yield refusal
-
-    def _move(self, change: Change) -> None:
-        """Note where what a vector stands for will be done."""
-        for index in change.replaces:
-            insort(self.arrivals, (change.at, len(self.moved), index))
-            self.moved[index] = change.at
-
-    def _moved_between(self, first: int, last: int) -> list[int]:
-        """What was moved to a place behind the first and before the last, by when it was found."""
-        places = itemgetter(0)
-        start = bisect_right(self.arrivals, first, key=places)
-        end = bisect_left(self.arrivals, last, key=places)
-        return [index for _, _, index in sorted(self.arrivals[start:end], key=itemgetter(1))]
 
     def _ranges(
         self, lead: Access, at: dict[int, AdjacentAccess], place: int
@@ -201,10 +169,13 @@ class _Search:
         """Where vectors may begin of which a place is the first that is accessed, and how many
         elements they have. Alignment is proved or tested for the common part of the addresses:
         where that is a multiple of the vector's size, the offset has to be one, too."""
-        size, longest = lead.bytes, self._longest(lead)
-        holes = self.holes and lead.kind == "load" and isa.space(lead.instruction) == "global"
+        size, is_global = lead.bytes, isa.space(lead.instruction) == "global"
+        module = self.kernel.module
+        has_wide = is_global and module.sm >= 100 and module.version >= (8, 8)
+        holes = self.holes and lead.kind == "load" and is_global
         for count in (2, 4, 8):
-            if count * size > longest or (count == 8 and size != 4):
+            # The most bytes of a vector (manual 9.7.9.8).
+            if count * size > (32 if has_wide else 16) or (count == 8 and size != 4):
                 continue
             for start in range(place - size * (count - 1) if holes else place, place + 1, size):
                 if start % (count * size):
@@ -214,19 +185,9 @@ class _Search:
                 if inside[0] == place and (whole or (holes and len(inside) > 1)):
                     yield start, count
 
-    def _longest(self, lead: Access) -> int:
-        """The most bytes of a vector (manual 9.7.9.8)."""
-        return 32 if self.wide and isa.space(lead.instruction) == "global" else 16
-
-    @cached_property
-    def wide(self) -> bool:
-        """Are there vectors of 32 bytes?"""
-        module = self.kernel.module
-        return module.sm >= 100 and module.version >= (8, 8)
-
     def _vector(
         self, number: int, start: int, members: Sequence[AdjacentAccess | None]
-    ) -> Change | Refusal | None:
+    ) -> CandidateVector[Change] | Refusal | None:
         """The members as one vector that begins at an offset; None where it would not be
         aligned."""
         present = [m for m in members if m is not None]
@@ -246,14 +207,16 @@ class _Search:
                 return Refusal("vectorize", at, left) if self.kernel.explains else None
         assert tests is not None
         loop = self._loop_around(at) if tests else None
-        reason = self._obstacle(present, at)
+        reason = self.joining.obstacle(present, at)
         if reason is None and tests and loop is None:
-            reason = self._never_twice(present)
+            reason = self.joining.obstacle_to_branch(present)
         if reason is not None:
             return Refusal("vectorize", at, reason)
-        worth = self._worth(
-            present, size, _added(len(present), bool(tests) and loop is None, divergent)
-        )
+        # Besides the vector itself.
+        branches = len(present) if tests and loop is None else 0
+        added = _QUESTION + len(present) if divergent else branches
+        wavefronts = self._wavefronts(first.access, size)
+        worth = self._worth(present, wavefronts, added)
         auto = self.kernel.options.mode == "auto"
         if auto and worth.instructions > -worth.wavefronts * _FOR_A_WAVEFRONT:
             return Refusal(
@@ -263,13 +226,14 @@ class _Search:
         detail = WideAccess(
             tuple(None if m is None else m.index for m in members), at, start - lead.offset, size,
             tuple((t.parameters, t.width, t.size) for t in tests),
-            self.stretches[at], number if divergent else None,
+            self.joining.stretches[at], number if divergent else None,
             loop, raised,
         )  # fmt: skip
         told = (f"the address is a multiple of {size}",) if divergent else tuple(map(str, tests))
         assumptions = (NO_FAULT_IN_STRUCT,) if None in members else ()
         proof = Proof(tests=told, assumptions=assumptions)
-        return Change("vectorize", at, frozenset(order), proof, detail, worth=worth)
+        change = Change("vectorize", at, frozenset(order), proof, detail, worth=worth)
+        return CandidateVector(start, start + size, (float(wavefronts), 1.0 + added), change)
 
     def _left_alone(
         self, first: AdjacentAccess, size: int, tests: tuple[Test, ...] | None, divergent: bool
@@ -299,125 +263,21 @@ class _Search:
             self.aligned[key] = ((), True) if asks else (tests, False)
         return self.aligned[key]
 
-    # ------------------------------------------------------------ may they be joined?
-
-    def _never_twice(self, members: Sequence[AdjacentAccess]) -> str | None:
-        """Why the code from the first member to the last may not stand twice under a branch."""
-        if asked_anywhere(self.kernel.trace.cfg):
-            return "it would need a branch, and the kernel asks which lanes are active"
-        if len({self.stretches[m.index] for m in members}) > 1:
-            return "the code in between cannot be duplicated"
-        return None
-
-    def _obstacle(self, members: Sequence[AdjacentAccess], at: int) -> str | None:
-        """Why an access cannot be made together with the others."""
-        first, last = min(m.index for m in members), max(m.index for m in members)
-        # The vector is made once, under one guard and policy: these must mean the same at all
-        # members. The address may change: it is compared as a term.
-        held = {r for r in (*cache_policy(self.instructions[at]),) if isinstance(r, Reg)}
-        guard = self.instructions[at].guard
-        held |= {guard.reg} if guard is not None else set()
-        for index in self._between(self.ordering, first, last) if not held else range(first, last):
-            ins = self.instructions[index]
-            if index > first and isa.effects(ins.opcode, ins.modifiers) & _ORDERS:
-                return f"{self._named(index)} orders memory in between"
-            changed = held.intersection(isa.defs(ins))
-            if changed:
-                return f"{self._named(index)} changes {changed.pop().name} in between"
-        crossed = self._between(self.accessing, first + 1, last)
-        for index in dict.fromkeys((*crossed, *self._moved_between(first, last))):
-            reason = self._in_the_way(index, members, at)
-            if reason is not None:
-                return reason
-        return None
-
-    @cached_property
-    def ordering(self) -> list[int]:
-        """The instructions that order memory."""
-        return self._with_effects(_ORDERS)
-
-    @cached_property
-    def accessing(self) -> list[int]:
-        """The instructions that read or write memory."""
-        return self._with_effects(Effect.READ | Effect.WRITE)
-
-    def _with_effects(self, some: Effect) -> list[int]:
-        names = {(ins.opcode, ins.modifiers) for ins in self.instructions}
-        having = {name for name in names if isa.effects(*name) & some}
-        return [
-            index
-            for index, ins in enumerate(self.instructions)
-            if (ins.opcode, ins.modifiers) in having
-        ]
-
-    def _between(self, indices: Sequence[int], start: int, end: int) -> Sequence[int]:
-        """Those of some instructions, in their order, from one to before another."""
-        return indices[bisect_left(indices, start) : bisect_left(indices, end)]
-
-    def _in_the_way(self, index: int, members: Sequence[AdjacentAccess], at: int) -> str | None:
-        """Why the members cannot change places with another access, where they would."""
-        ins = self.instructions[index]
-        effects = isa.effects(ins.opcode, ins.modifiers)
-        reads = bool(effects & Effect.READ) and members[0].access.kind == "store"
-        if any(m.index == index for m in members) or not (effects & Effect.WRITE or reads):
-            return None
-        # Earlier groups may have moved the other access already. Only members that end up on its
-        # other side have changed places with it.
-        there = self.moved.get(index, index)
-        passed = [m for m in members if (index < m.index) != (there < at)]
-        other = self.accesses.get(index)
-        if not passed or (other is not None and all(self._apart(m.access, other) for m in passed)):
-            return None
-        does = "write" if effects & Effect.WRITE else "read"
-        return f"{self._named(index)} may {does} these bytes"
-
-    def _named(self, index: int) -> str:
-        return f"{self.instructions[index].name} (line {self.kernel.line(index)})"
-
-    def _apart(self, one: Access, other: Access) -> bool:
-        """Do two accesses of one thread certainly touch different bytes?"""
-        spaces = isa.space(one.instruction), isa.space(other.instruction)
-        if spaces[0] != spaces[1]:
-            return "generic" not in spaces
-        if any("nc" in each.instruction.modifiers for each in (one, other)):
-            return True  # nobody writes what is read so
-        terms = self.kernel.trace.terms
-        address = one.variants[0].address
-        for variant in other.variants:
-            if variant.address.width != address.width:
-                return False
-            distance = terms.sub(variant.address, address)
-            if distance.kind is not op.CONST:
-                return False
-            if -other.bytes < wrapped(distance.value, distance.width) < one.bytes:
-                return False
-        return True
-
     # ------------------------------------------------------------ worth
 
-    def _worth(self, members: Sequence[AdjacentAccess], size: int, more: int) -> Worth:
+    def _worth(self, members: Sequence[AdjacentAccess], wavefronts: int, added: int) -> Worth:
         """What joining adds for a warp: loops around it are taken 16 times."""
         cfg = self.kernel.trace.cfg
         times = times_in_loops(len(cfg.loops_around(cfg.block_of[members[0].index])))
         single = sum(self._wavefronts(m.access, m.access.bytes) for m in members)
-        joined = self._wavefronts(members[0].access, size)
-        return Worth((1 + more - len(members)) * times, (joined - single) * times)
-
-    def _cost(self, lead: Access, count: int, change: Change) -> Cost:
-        """What a vector takes."""
-        detail = change.detail
-        assert isinstance(detail, WideAccess)
-        elements = sum(member is not None for member in detail.members)
-        branches = bool(detail.tests) and detail.loop is None
-        more = _added(elements, branches, detail.group is not None)
-        return float(self._wavefronts(lead, lead.bytes * count)), 1.0 + more
+        return Worth((1 + added - len(members)) * times, (wavefronts - single) * times)
 
     def _wavefronts(self, access: Access, size: int) -> int:
         """The lines of 128 bytes that a warp touches, and no fewer than its bytes fill."""
         # A constant in the address changes nothing: members of a group have one stride.
         key = split(access.variants[0].address)[1]
         if key not in self.strides:
-            self.strides[key] = lane_stride(self.affine, access)
+            self.strides[key] = lane_stride(self.kernel.trace.affine, access)
         stride = self.strides[key]
         if stride is None:
             return LANES
@@ -430,6 +290,48 @@ def _wavefronts(stride: int, size: int) -> int:
     return max(len(lines), LANES * size // _LINE if stride else 1)
 
 
-def _added(elements: int, tested: bool, divergent: bool) -> int:
-    """The number of instructions that a vector adds besides itself."""
-    return _QUESTION + elements if divergent else elements if tested else 0
+# ---------------------------------------------------------------- the cheapest of them
+
+
+class CandidateVector(Struct, Generic[_T], frozen=True):
+    """A vector that stands for all places from `start` up to `end`, those excluded."""
+
+    start: int
+    end: int
+    cost: Cost
+    what: _T
+
+
+def best_cover(
+    places: Sequence[int],
+    single: Cost,
+    candidates: Callable[[int], Iterable[CandidateVector[_T]]],
+) -> list[CandidateVector[_T]]:
+    """The vectors to make over places in ascending order, each of which costs `single` alone, so
+    that the fewest wavefronts are left, and of these the fewest instructions. `candidates(place)`
+    are those of which this is the first place.
+
+        places    4   8  12  16  20        floats at these offsets, vectors aligned to their size
+        before    .  [8  12][16  20]       two vectors and a scalar load
+    """
+    # A dynamic programme over the places, from the last to the first.
+    best: list[tuple[Cost, CandidateVector[_T] | None, int]] = [((0.0, 0.0), None, 0)]
+    for at in reversed(range(len(places))):
+        left = len(places) - at - 1  # how many lie behind this one: best[n] is for the last n
+        choice = (_sum(single, best[left][0]), None, left)
+        options: list[tuple[Cost, CandidateVector[_T] | None, int]] = [choice]
+        for candidate in candidates(places[at]):
+            rest = len(places) - bisect_left(places, candidate.end)
+            options.append((_sum(candidate.cost, best[rest][0]), candidate, rest))
+        best.append(min(options, key=lambda option: option[0]))
+    cover: list[CandidateVector[_T]] = []
+    left = len(places)
+    while left:
+        _, taken, left = best[left]
+        if taken is not None:
+            cover.append(taken)
+    return cover
+
+
+def _sum(one: Cost, other: Cost) -> Cost:
+    return one[0] + other[0], one[1] + other[1]

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
+from ptxsw.rewrites.vectorize import CandidateVector, Cost, best_cover
 
 
 def total(places: Sequence[int], single: Cost, chosen: Sequence[CandidateVector[int]]) -> Cost:
