@@ -3,7 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST_FLAGS ?= -n 2
+# Three, since tests wait for programs; a file on one worker, since its tests share what they make.
+PYTEST_FLAGS ?= -n 3 --dist loadfile
 
 .PHONY: demo test slow verify-all lint types imports check docs locked clean
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -42,6 +43,14 @@ HELPERS = {
 """Files of one rewrite beside the two that each has."""
 
 
+NAMES = [
+    rewrite.name
+    for rewrite in REWRITES
+    if rewrite.name not in TOGETHER and not isinstance(rewrite, LocalRewrite)
+]
+"""Of the rewrites that are found and lowered by themselves."""
+
+
 class Price(Struct, frozen=True):
     """Lines by file, and the files elsewhere that import one of the rewrite's own."""
 
@@ -50,13 +59,6 @@ class Price(Struct, frozen=True):
     tests: dict[str, int]
     page: int
     elsewhere: tuple[str, ...]
-
-
-def prices() -> Iterator[Price]:
-    """One for each rewrite that is found and lowered by itself."""
-    for one in REWRITES:
-        if one.name not in TOGETHER and not isinstance(one, LocalRewrite):
-            yield price(one.name)
 
 
 def price(name: str) -> Price:
@@ -86,20 +88,25 @@ def lines(path: Path) -> int:
 def elsewhere(own: list[str]) -> Iterator[str]:
     """Other files of the package that import the rewrite's, the tuple's file apart."""
     modules = {"ptxsw." + file.removesuffix(".py").replace("/", ".") for file in own}
+    for file, names in imports().items():
+        if file not in (*own, "rewrites/__init__.py") and names & modules:
+            yield file
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """What each file of the package imports."""
+    found: dict[str, set[str]] = {}
     for path in (ROOT / "ptxsw").rglob("*.py"):
-        file = str(path.relative_to(ROOT / "ptxsw"))
-        if file in (*own, "rewrites/__init__.py"):
-            continue
+        names = found[str(path.relative_to(ROOT / "ptxsw"))] = set()
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
-                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-                if names & modules:
-                    yield file
-                    break
+                names |= {f"{node.module}", *(f"{node.module}.{a.name}" for a in node.names)}
+    return found
 
 
 def main() -> None:
-    for one in prices():
+    for one in map(price, NAMES):
         print(f"{one.name}: {sum(one.code.values())} lines of code, "
               f"{sum(one.tests.values())} of tests, {one.page} of docs")  # fmt: skip
         for file, count in (*one.code.items(), *one.tests.items()):
