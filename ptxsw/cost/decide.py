@@ -119,7 +119,7 @@ def _threads(arch: str, block: tuple[int, int, int] | None) -> Sequence[int]:
 # ---------------------------------------------------------------- which is better
 
 
-def ends_by_counts(instructions: float, wavefronts: float) -> Ends:
+def ends_by_counts(*, instructions: float, wavefronts: float) -> Ends:
     """Of what a warp does, where no machine code is known: a multiprocessor issues four
     instructions a cycle, and serves one wavefront."""
     return Case({"issue slots": instructions / _ISSUED, "wavefronts": wavefronts}).ends

@@ -170,10 +170,15 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     if not shortlist:
         return NONE_HELPS
     executed = _executed(scene.kernel.trace.cfg)
-    as_it_is = ends_by_counts(executed, before)
+    as_it_is = ends_by_counts(instructions=executed, wavefronts=before)
     added = AddedInstructions(scene.kernel, scene.in_row)
     choices = [
-        _Candidate(permutation, before - after, more, ends_by_counts(executed + more, after))
+        _Candidate(
+            permutation,
+            before - after,
+            more,
+            ends_by_counts(instructions=executed + more, wavefronts=after),
+        )
         for after, permutation in shortlist.values()
         for more in [added.most(permutation)]
     ]

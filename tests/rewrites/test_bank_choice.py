@@ -237,11 +237,7 @@ def test_the_block_decides(threads: str, block: object, before: float) -> None:
     ("before", "after", "pays"),
     [
         ((100, 100), (110, 50), True),  # banks are busiest, and are so less
-        (
-            (400, 100),
-            (404, 50),
-            True,
-        ),  # instructions are as busy, and hardly more so
+        ((400, 100), (404, 50), True),  # instructions are as busy, and hardly more so
         ((400, 100), (420, 50), False),  # nothing may wait for the banks
         ((400, 100), (400, 98), False),  # too little
         ((0, 100), (400, 100), False),
@@ -249,7 +245,8 @@ def test_the_block_decides(threads: str, block: object, before: float) -> None:
     ],
 )
 def test_what_dominates(before: tuple[int, int], after: tuple[int, int], pays: bool) -> None:
-    assert dominates(ends_by_counts(*after), ends_by_counts(*before)) == pays
+    old, new = (ends_by_counts(instructions=i, wavefronts=w) for i, w in (before, after))
+    assert dominates(new, old) == pays
 
 
 @pytest.mark.parametrize("name", SHARED)
