@@ -37,7 +37,7 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     if ends is None:
         return False
     (p, q), lanes = pair, context.waiting_lanes
-    told = context.relation.cut(pair) if context.lanes.gathered is not None else None
+    told = context.relation.cut(pair) if context.lanes.merged is not None else None
     for end in ends:
         if told is not None and lanes.arrive(end, told.new.get, told.conditions):
             context.worklist.reopen(end)

@@ -29,7 +29,7 @@ from ptxsw.validate.carried import chosen_by_condition
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
-from ptxsw.validate.gathered import Gathered, names_all
+from ptxsw.validate.merged_paths import MergedPaths, names_all
 from ptxsw.validate.runner import WARP_QUESTIONS
 from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.text import MAX_KNOWN, Text
@@ -235,17 +235,17 @@ class KernelLanes:
         return self.terms.ite(zero, open_, value)
 
     @cached_property
-    def gathered(self) -> Gathered | None:
+    def merged(self) -> MergedPaths | None:
         """Where all lanes come together in the second text; None where it does not vote so."""
         cfg = self.new.cfg
         if not self._shuffles or not any(map(names_all, cfg.instructions)):
             return None
-        return self._gathered
+        return self._merged
 
     @cached_property
-    def _gathered(self) -> Gathered:
+    def _merged(self) -> MergedPaths:
         parameters = frozenset(p.name for p in self.old.function.params)
-        return Gathered(self.new.cfg, parameters)
+        return MergedPaths(self.new.cfg, parameters)
 
     def view(self, pair: tuple[int, int], *, lane_waits: bool = False) -> WarpView | None:
         """The other lanes of a warp that begins a segment here, or waits here for others."""
@@ -263,7 +263,7 @@ class KernelLanes:
             looping=self.old.in_cycle(p),
             allowed=self.allowed,
             asks=self.asks,
-            gathered=self._gathered,
+            merged=self._merged,
             lane_waits=lane_waits,
         )
 

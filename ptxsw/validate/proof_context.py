@@ -80,7 +80,7 @@ class ProofContext:
             self.assumptions, bold=bold,
         )  # fmt: skip
         self.waiting_lanes = WaitingLanes(
-            self.prover.simplifier, texts, lambda: lanes.gathered, images.of
+            self.prover.simplifier, texts, lambda: lanes.merged, images.of
         )
         self.relation.predicates = self.waiting_lanes.told
         self.indices = Indices(self.lanes, self.prover, self.memory.aliases)

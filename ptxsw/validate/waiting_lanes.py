@@ -32,7 +32,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.gathered import Gathered, may_be_kept
+from ptxsw.validate.merged_paths import MergedPaths, may_be_kept
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import Text
@@ -46,13 +46,13 @@ class WaitingLanes:
         self,
         simplifier: Simplifier,
         texts: tuple[Text, Text],
-        gathered: Callable[[], Gathered | None],
+        merged: Callable[[], MergedPaths | None],
         images: Callable[[int], frozenset[int]],
     ) -> None:
         self._terms: Terms = simplifier.terms
         self._simplifier = simplifier
         self._old, self._new = texts
-        self._find, self._images = gathered, images
+        self._find, self._images = merged, images
         self._truths: dict[Pair, dict[Reg, bool | None]] = {}
         self._headers: set[int] = set()
         self._goes_on: dict[Pair, set[Pair]] = {}  # from where a lane waits to where it does still
@@ -75,14 +75,14 @@ class WaitingLanes:
     def arrive(self, pair: Pair, values: Callable[[Reg], Term], given: tuple[Term, ...]) -> bool:
         """Record that control comes to a pair with some values. Returns whether less is known there
         than before."""
-        gathered = self._find()
-        if gathered is None:
+        merged = self._find()
+        if merged is None:
             return False
         # Predicates that both texts have are related already.
         live = self._new.live(pair[1]) - self._old.live(pair[0])
         truths = self._truths.setdefault(pair, {})
         less = False
-        for reg in gathered.asked & live:
+        for reg in merged.asked & live:
             truth = self._truth(values(reg), given)
             if reg not in truths:
                 truths[reg] = truth
@@ -100,15 +100,15 @@ class WaitingLanes:
     def may_wait(self, at: Pair, old: Path, new: Path, given: Sequence[Term]) -> bool:
         """May a lane that comes from `at` stand still in the first text, and go on in the
         second?"""
-        gathered = self._find()
-        if gathered is None:
+        merged = self._find()
+        if merged is None:
             return False
         assert new.end is not None
         if self.waits(at):
             return True
         return any(
             self._truth(new.get(reg), tuple(given)) is False
-            for reg in gathered.true_somewhere(new.end.position)
+            for reg in merged.true_somewhere(new.end.position)
         )
 
     def goes_on(self, at: Pair, to: Pair) -> None:
@@ -125,36 +125,35 @@ class WaitingLanes:
 
     def check(self, pairs: Iterable[Pair]) -> None:
         """All that was proved for single pairs makes a proof of the whole. Raises GiveUp."""
-        gathered = self._find()
+        merged = self._find()
         seen = set(pairs)
         waiting_pairs = {pair for pair in seen if self.waits(pair)}
-        if gathered is None or not waiting_pairs:
+        if merged is None or not waiting_pairs:
             if waiting_pairs:
                 raise GiveUp("lanes would wait, but there is no vote")
             return
         places = {q for _, q in waiting_pairs}
-        for_others = {q for q in places if self._for_others(gathered, q, waiting_pairs)}
-        counted = {q: loop for q in places - for_others if (loop := self._counted(gathered, q))}
+        for_others = {q for q in places if self._for_others(merged, q, waiting_pairs)}
+        counted = {q: loop for q in places - for_others if (loop := self._counted(merged, q))}
         alone = {pair for pair in waiting_pairs if pair[1] not in for_others}
         if self._goes_round(alone, counted):
             raise GiveUp("lanes may wait for each other, and none of them goes on")
         for q in sorted(places):
-            header = self._check_iterations(gathered, q, waiting_pairs, seen - waiting_pairs)
+            header = self._check_iterations(merged, q, waiting_pairs, seen - waiting_pairs)
             if header is not None and q not in counted:
                 self._headers.add(header)
 
-    def _for_others(self, gathered: Gathered, place: int, waiting_pairs: Iterable[Pair]) -> bool:
+    def _for_others(self, merged: MergedPaths, place: int, waiting_pairs: Iterable[Pair]) -> bool:
         """Is there, whenever lanes wait at a place, another one that does not?"""
         here = [self._truths.get(pair, {}) for pair in waiting_pairs if pair[1] == place]
         return any(
-            all(truths.get(reg) is False for truths in here)
-            for reg in gathered.true_somewhere(place)
+            all(truths.get(reg) is False for truths in here) for reg in merged.true_somewhere(place)
         )
 
-    def _counted(self, gathered: Gathered, place: int) -> Loop | None:
+    def _counted(self, merged: MergedPaths, place: int) -> Loop | None:
         """A loop of the second text that begins at a place and goes round a fixed number of
         times, whatever a lane that waits holds."""
-        text, loop = self._new, gathered.loop_at(place)
+        text, loop = self._new, merged.loop_at(place)
         if loop is None or counted_iterations(text.module, text.function, text.cfg, loop) is None:
             return None
         return loop
@@ -182,13 +181,13 @@ class WaitingLanes:
         return False
 
     def _check_iterations(
-        self, gathered: Gathered, place: int, waiting_pairs: set[Pair], others: set[Pair]
+        self, merged: MergedPaths, place: int, waiting_pairs: set[Pair], others: set[Pair]
     ) -> int | None:
         """Lanes that wait where a loop of the second text begins are outside of that loop in the
         first, in which no lane is kept; and all places in the one are in the other. Gives the
         first text's loop."""
         loops = list(self._loops(place))
-        loop = gathered.loop_at(place)
+        loop = merged.loop_at(place)
         if loop is None:
             if loops:
                 raise GiveUp("lanes wait where the first text begins a loop, and the second none")

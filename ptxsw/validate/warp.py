@@ -9,7 +9,7 @@ Those who are here go on together as long as they branch on what is the same for
 If all 32 lanes are here and there is the lane, then d is s as that lane computed it
 (`other_lane.py`). In all other cases d is unknown, so the second text has to see to them itself.
 
-    vote.sync.ballot.b32 m, p, -1;        who of all lanes has p, where all come (`gathered.py`)
+    vote.sync.ballot.b32 m, p, -1;        who of all lanes has p, where all come (`merged_paths.py`)
     vote.sync.any.pred q, p, -1;          q: whether p holds in any of all lanes
 
 If the ballot names all 32 lanes, then all are here and p holds in each. A lane that waits for
@@ -29,8 +29,8 @@ from ptxsw.terms.node import Term, Variance, unknowns, walk
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import Get
-from ptxsw.validate.gathered import ALL, Gathered, names_all
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.merged_paths import ALL, MergedPaths, names_all
 from ptxsw.validate.other_lane import (
     LANES,
     MovedTerms,
@@ -92,7 +92,7 @@ class WarpView:
     """What `activemask` and `shfl.sync` give in one segment of the second text.
 
     `block` is the block of the second text in which the segment begins, or None where lanes may
-    have come to it from several places of the first. `gathered` tells where all lanes come, and
+    have come to it from several places of the first. `merged` tells where all lanes come, and
     `lane_waits` whether this lane only waits for others. All lanes that execute an `activemask` of
     that block have then come through the same cut, in the same iteration of every loop if lanes
     that are together are in the same iteration: `looping` tells whether that has to be assumed.
@@ -111,12 +111,12 @@ class WarpView:
         looping: bool,
         allowed: frozenset[str],
         asks: Callable[[Instruction], bool],
-        gathered: Gathered,
+        merged: MergedPaths,
         lane_waits: bool = False,
     ) -> None:
         self._memory, self._cfg, self._block = memory, cfg, block
         self._terms = memory.terms
-        self._gathered, self._lane_waits, self._asks = gathered, lane_waits, asks
+        self._merged, self._lane_waits, self._asks = merged, lane_waits, asks
         self._ballots: set[Term] = set()  # masks that are ballots of all lanes
         self._taken: set[Term] = set()  # what shuffles give where no lane is known to hand it over
         self._shared, self._rests_on, self._looping = shared, rests_on, looping
@@ -164,10 +164,10 @@ class WarpView:
         dest, asked = (*operands, None, None)[:2]
         if not names_all(instruction) or not isinstance(dest, Reg) or not isinstance(asked, Reg):
             raise GiveUp(f"{instruction.name} is not followed")
-        apart = self._block is None or not self._gathered.whole(self._block)
+        apart = self._block is None or not self._merged.whole(self._block)
         if not self._lane_waits and (path.parted or apart):
             raise GiveUp("lanes may reach a query of the active lanes on different paths")
-        self._gathered.check(index)
+        self._merged.check(index)
         mask, own = terms.atom(f"lanes at {index}", 32, Variance.UNIFORM), path.get(asked)
         if self._lane_waits and decided(terms, own, path.conditions) is not False:
             raise GiveUp("a lane that waits for others is counted among them")
@@ -303,7 +303,7 @@ class WarpView:
         if operand not in ALL:
             return False
         if path.mask is None or self.whole(path.mask) not in path.conditions:
-            self._gathered.check(index)
+            self._merged.check(index)
         return True
 
     def assume(self, name: str) -> None:
