@@ -24,34 +24,35 @@ _MAX_ITERATIONS = 4  # jumps back on a path: what is read for the first time lat
 
 
 class Ahead:
-    """Looks ahead from the ends of paths of the first text."""
+    """Looks ahead from the end of a path of the first text for what reads the bytes of `touch`,
+    where `given` holds."""
 
-    def __init__(self, equality: Equality) -> None:
-        self.equality = equality
+    def __init__(
+        self, equality: Equality, runner: Runner, touch: Touch, given: Sequence[Term]
+    ) -> None:
+        self._equality, self._runner = equality, runner
+        self._touch, self._given = touch, tuple(given)
 
-    def reads(self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
+    def reads(self, old: Path) -> bool:
         """Is the first text, from the end of its path on, certain to read these bytes, by an access
         at least as wide, before anything that may wait or end? Addresses mostly are identical
         terms; only if that does not suffice are different terms compared."""
         if old.end is None or old.end.kind != "cut":
             return False
         # Comparing addresses may ask the solver at every access on the way.
-        looks = (False,) if touch.nc else (False, True)
-        return any(self._reads(runner, old, touch, given, closely=closely) for closely in looks)
+        start = Path(old.get, self._given, old.end.position, forked=True, ahead=True)
+        looks = (False,) if self._touch.nc else (False, True)
+        return any(self._reads(start.copy(), closely=closely) for closely in looks)
 
-    def _reads(
-        self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term], *, closely: bool
-    ) -> bool:
-        assert old.end is not None
-        start = Path(old.get, tuple(given), old.end.position, forked=True, ahead=True)
+    def _reads(self, start: Path, *, closely: bool) -> bool:
         work, steps, paths = [start], 0, 0
         while work:
             path = work.pop()
             paths += 1
             iterations = 0
-            while not self._reached(path, touch, closely=closely):
+            while not self._reached(path, closely=closely):
                 steps += 1
-                at_end = path.position >= len(runner.cfg.instructions)
+                at_end = path.position >= len(self._runner.cfg.instructions)
                 # A thread that may wait or end first is not certain to make the access, so making
                 # it now could fault.
                 stays = any(not passes(event.instruction) for event in path.events)
@@ -62,19 +63,20 @@ class Ahead:
                 if iterations > _MAX_ITERATIONS:
                     return False
                 before = path.position
-                fork = runner.step(path)
+                fork = self._runner.step(path)
                 iterations += path.position <= before
                 if fork is not None:
-                    if not self._goes_nowhere(fork, given):
+                    if not self._goes_nowhere(fork):
                         work.append(fork)
-                    if self._goes_nowhere(path, given):
+                    if self._goes_nowhere(path):
                         break
         return True
 
-    def _goes_nowhere(self, path: Path, given: Sequence[Term]) -> bool:
-        return self.equality.prover.contradictory(given, path.conditions)
+    def _goes_nowhere(self, path: Path) -> bool:
+        return self._equality.prover.contradictory(self._given, path.conditions)
 
-    def _reached(self, path: Path, touch: Touch, *, closely: bool) -> bool:
+    def _reached(self, path: Path, *, closely: bool) -> bool:
+        touch = self._touch
         if not path.touches:
             return False
         last = path.touches[-1]
@@ -82,7 +84,7 @@ class Ahead:
             return False
         distance = byte_distance(touch.target.place, last.target.place)
         if closely and distance is None and last.target.size == touch.target.size:
-            same = last.target.place.width == touch.target.place.width and self.equality.same(
+            same = last.target.place.width == touch.target.place.width and self._equality.same(
                 last.target.place, touch.target.place, path.conditions
             )
             distance = 0 if same else None

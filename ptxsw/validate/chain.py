@@ -9,7 +9,7 @@ behind many stores need not look at all of them again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from weakref import ref
 
 from msgspec import Struct
@@ -47,6 +47,10 @@ class Store(Struct, frozen=True):
 CLAIMED = -1
 """The instruction of a store that tells how the memories of the two texts differ."""
 
+StoreDifference = tuple[Sequence[Store], Sequence[Store]]
+"""Stores by which the first text's memory, and the second's, differs from a common one."""
+NOTHING: StoreDifference = ((), ())
+
 
 def byte_distance(a: Term, b: Term) -> int | None:
     """`a - b` in bytes where it is one number, read as signed; else None."""
@@ -65,6 +69,12 @@ def bytes_behind(a: Bytes, b: Bytes) -> int | None:
 def in_space(space: str, distance: int) -> int:
     """The distance of two places in a space, from that of their addresses."""
     return wrapped(distance, ADDRESS) if space in NARROW else distance
+
+
+def multiple(terms: Terms, place: Term, size: int) -> Term:
+    """The condition that an address is a multiple of a power of two."""
+    low = terms.extract(place, 0, size.bit_length() - 1)
+    return terms.eq(low, terms.const(0, low.width))
 
 
 def based(part: Bytes) -> tuple[Base, int]:

@@ -19,8 +19,7 @@ from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg, Variable
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import CLAIMED, Store
-from ptxsw.validate.compare import NOTHING, StoreDifference
+from ptxsw.validate.chain import CLAIMED, NOTHING, Store, StoreDifference
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.evaluate import Evaluator, Get
 from ptxsw.validate.memory import Memory

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from msgspec import Struct
-
-from ptxsw.facts.equality import Equality
-from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
-from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, Store, byte_distance
-from ptxsw.validate.memory import Memory
+from ptxsw.validate.chain import NOTHING, Bytes, StoreDifference, byte_distance, multiple
+from ptxsw.validate.cuts import Cut
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path
+from ptxsw.validate.questions import Questions
 from ptxsw.validate.stores import StoreComparison
 from ptxsw.validate.touches import Touch, TouchesBySum, uncovered
 
-StoreDifference = tuple[Sequence[Store], Sequence[Store]]
-"""Stores by which the first text's memory, and the second's, differs from a common one."""
-NOTHING: StoreDifference = ((), ())
 _MAX_FACTS = 32
 _MAX_VECTOR = 32  # bytes
-
-
-class Rules(Struct, frozen=True):
-    """What a comparison asks of the proof around it.
-
-    `images` are the places in the second text of a block of the first; `live` the registers that
-    live on there. `reads_later`: does the first text surely read these bytes, from the end of its
-    path on? `others_read`: a load of the first text that reads them in another lane. `read_only`:
-    notes or denies that nobody writes bytes that are newly read by `.nc`. `aligned` gives facts
-    about the alignment of what an address is made of. `beside`: may an aligned vector cover bytes
-    that the first text does not read? `may_wait`: may the first text stand still where its path
-    ends, while the second runs on?
-    """
-
-    images: Callable[[int], frozenset[int]]
-    live: Callable[[int], Iterable[Reg]]
-    reads_later: Callable[[Path, Touch, Sequence[Term]], bool]
-    read_only: Callable[[Path, Touch, Sequence[Term]], bool]
-    others_read: Callable[[Path, Touch, Sequence[Term]], Touch | None]
-    aligned: Callable[[Term, Sequence[Term]], Sequence[Term]]
-    beside: Callable[[], bool] = lambda: False
-    may_wait: Callable[[Path, Path, Sequence[Term]], bool] = lambda *_: False
 
 
 class PathComparison:
@@ -54,20 +25,20 @@ class PathComparison:
 
     def __init__(
         self,
-        terms: Terms,
-        memory: Memory,
-        equality: Equality,
-        rules: Rules,
+        questions: Questions,
+        cut: Cut,
         old: Path,
         new: Path,
         given: Sequence[Term],
         pending: StoreDifference = NOTHING,
     ) -> None:
-        """`pending` is by what the memories of the two texts differ behind the paths."""
-        self._terms, self._memory, self._equality = terms, memory, equality
+        """`pending` is by what the memories of the two texts differ behind the paths, which begin
+        at a cut."""
+        self._questions, self._cut, self._memory = questions, cut, questions.memory
+        self._equality = equality = questions.equality
+        self._terms = self._memory.terms
         self._prover, self._simplifier = equality.prover, equality.simplifier
         self._pending = pending
-        self._rules = rules
         self._old, self._new = old, new
         self._given = tuple(given)
         self._by_sum = TouchesBySum(old.touches)
@@ -115,8 +86,8 @@ class PathComparison:
         assert old is not None and new is not None
         if old.kind != new.kind:
             raise Differ("the paths go to different places", old.index, new.index)
-        apart = old.kind == "cut" and new.position not in self._rules.images(old.position)
-        if apart and not self._rules.may_wait(self._old, self._new, self._given):
+        apart = old.kind == "cut" and new.position not in self._questions.images.of(old.position)
+        if apart and not self._questions.may_wait(self._cut, self._old, self._new, self._given):
             raise Differ("the paths go to different places", old.index, new.index)
         if old.kind == "brx":
             self._tables(old, new)
@@ -124,7 +95,7 @@ class PathComparison:
     def _tables(self, old: End, new: End) -> None:
         assert old.chosen is not None and new.chosen is not None
         related = len(old.targets) == len(new.targets) and all(
-            n in self._rules.images(o) for o, n in zip(old.targets, new.targets, strict=True)
+            n in self._questions.images.of(o) for o, n in zip(old.targets, new.targets, strict=True)
         )
         if not related or not self._same(old.chosen, new.chosen):
             raise Differ("an indirect branch goes elsewhere", old.index, new.index)
@@ -163,7 +134,7 @@ class PathComparison:
         old, new = self._old, self._new
         written = {*old.written, *new.written}
         assert old.end is not None and new.end is not None
-        for reg in self._rules.live(position):
+        for reg in self._questions.old.live(position):
             if reg in written and not self._same(old.get(reg), new.get(reg)):
                 raise Differ(
                     f"{reg.name} has a different value where the paths meet again",
@@ -189,7 +160,9 @@ class PathComparison:
         if any(self._twin(other, touch) for other in self._by_sum.beginning_with(touch)):
             self._check_nc(touch, given)
             return
-        lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
+        lent = (
+            self._questions.others_read(self._cut, self._old, touch, given) if touch.loads else None
+        )
         # What another lane reads in the first text, by a load of the same size, is mapped and
         # aligned for this lane, too.
         if lent is None:
@@ -201,7 +174,9 @@ class PathComparison:
         mapped = not touch.loads or self._mapped(touch, given)
         if not (mapped and self._aligned(touch, given)):
             example = self._prover.example if mapped else None
-            if not (touch.loads and self._rules.reads_later(self._old, touch, given)):
+            if not (
+                touch.loads and self._questions.reads_later(self._cut, self._old, touch, given)
+            ):
                 why = f"an access of {touch.target.size} bytes is not known to be aligned"
                 if not mapped:
                     why = "the second text reads bytes that the first does not read here"
@@ -213,7 +188,7 @@ class PathComparison:
 
     def _check_nc(self, touch: Touch, given: Sequence[Term]) -> None:
         """A load by `.nc` reads what nobody writes, or what the first text reads by `.nc`, too."""
-        if not touch.nc or self._rules.read_only(self._old, touch, self._given):
+        if not touch.nc or self._questions.read_only(self._old, touch, self._given):
             return
         others = [other for other in self._old.touches if other.nc]
         if not others or self._uncovered(touch, others, given):
@@ -230,7 +205,7 @@ class PathComparison:
         left = self._uncovered(touch, self._by_sum.meeting(touch), given)
         rest = left and self._uncovered(touch, self._before(touch), given)
         some = len(rest) < target.size <= _MAX_VECTOR
-        return not rest or (some and target.space == "global" and self._rules.beside())
+        return not rest or (some and target.space == "global" and self._questions.beside())
 
     def _uncovered(
         self, touch: Touch, others: Iterable[Touch], given: Sequence[Term]
@@ -263,7 +238,7 @@ class PathComparison:
         claim, before = self._multiple(touch.target.place, size), self._aligned_before(touch, given)
         if self._simplifier.facts((*given, *before)).truth(claim):
             return True
-        facts = [*given, *before, *self._rules.aligned(touch.target.place, given)]
+        facts = [*given, *before, *self._questions.aligned(self._cut, touch.target.place, given)]
         whatever = self._without_quotients(claim)
         if whatever is not claim and self._prover.holds(whatever, facts):
             return True
@@ -301,9 +276,3 @@ class PathComparison:
         if condition is None:
             condition = self._multiples[place, size] = multiple(self._terms, place, size)
         return condition
-
-
-def multiple(terms: Terms, place: Term, size: int) -> Term:
-    """The condition that an address is a multiple of a power of two."""
-    low = terms.extract(place, 0, size.bit_length() - 1)
-    return terms.eq(low, terms.const(0, low.width))

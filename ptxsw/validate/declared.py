@@ -7,8 +7,7 @@ from ptxsw.ptx.ir import Variable, type_width
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes
-from ptxsw.validate.compare import multiple
+from ptxsw.validate.chain import Bytes, multiple
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.text import Text
 

@@ -28,8 +28,7 @@ from ptxsw.ptx.isa import Effect
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import value_of
 from ptxsw.terms.node import Term, ones, walk_until
-from ptxsw.validate.chain import Bytes
-from ptxsw.validate.compare import multiple
+from ptxsw.validate.chain import Bytes, multiple
 from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path

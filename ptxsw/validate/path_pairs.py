@@ -67,14 +67,11 @@ class PathPairs:
             return
         joint = together(cut.conditions, more)
         try:
-            images, may_wait = self._context.images.of, self._waiting_lanes.may_wait
-            rules = self._context.questions.rules(cut, images, may_wait)
-            parts = self._terms, self._context.memory, self._equality, rules
             pending = self._relation.claims.store_difference(cut, old, new, joint)
             # The path itself is compared without the bounds of the next iteration. Claims at the
             # header where it ends speak of that one, which surely comes.
             self.compare_by_bounds(None)
-            met = PathComparison(*parts, old, new, joint, pending).compare()
+            met = PathComparison(self._context.questions, cut, old, new, joint, pending).compare()
             self.compare_by_bounds(self._iterated(cut, old))
             for pair in self._relation.check(cut, old, new, joint):
                 self._worklist.reopen(pair)

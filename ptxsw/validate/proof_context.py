@@ -85,7 +85,15 @@ class ProofContext:
         self.relation.predicates = self.waiting_lanes.told
         self.indices = Indices(self.lanes, self.prover, self.memory.aliases)
         self.questions = Questions(
-            self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
+            self.equality,
+            self.memory,
+            self.old,
+            images,
+            self.waiting_lanes,
+            declared,
+            lanes,
+            assume,
+            self.assumptions,
         )
 
     def _layout(

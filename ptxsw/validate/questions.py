@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 from ptxsw.analysis.instruction_kinds import may_write
 from ptxsw.changes.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
@@ -12,7 +11,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.ahead import Ahead
-from ptxsw.validate.compare import Rules
+from ptxsw.validate.cut_point_map import CutPointMap
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.lanes import KernelLanes
@@ -22,6 +21,7 @@ from ptxsw.validate.path import Path
 from ptxsw.validate.read_by_others import ReadByOthers, Samples
 from ptxsw.validate.text import Text
 from ptxsw.validate.touches import Touch
+from ptxsw.validate.waiting_lanes import WaitingLanes
 from ptxsw.validate.written_ranges import WrittenRanges
 
 
@@ -34,46 +34,30 @@ class Questions:
         equality: Equality,
         memory: Memory,
         old: Text,
+        images: CutPointMap,
+        waiting_lanes: WaitingLanes,
         declared: Declared,
         lanes: KernelLanes,
         allowed: frozenset[str],
         assumptions: dict[str, None],
     ) -> None:
         self._terms: Terms = memory.terms
-        self._equality, self._prover = equality, equality.prover
-        self._old, self._declared, self._lanes = old, declared, lanes
+        self.equality, self._prover, self.memory = equality, equality.prover, memory
+        self.old, self.images, self._waiting_lanes = old, images, waiting_lanes
+        self._declared, self._lanes = declared, lanes
         self._allowed, self._assumptions = allowed, assumptions
         self._written = WrittenRanges(lanes, equality.prover)
-        self._ahead = Ahead(equality)
         self._low_bits = LowBits(old, memory, old.is_lasting)
         self._samples: Samples = {}
         self._multiples_where: dict[tuple[Term, ...], Multiples] = {}
 
-    def rules(
-        self,
-        cut: Cut,
-        images: Callable[[int], frozenset[int]],
-        may_wait: Callable[[tuple[int, int], Path, Path, Sequence[Term]], bool],
-    ) -> Rules:
-        """The rules of a comparison that begins at a cut."""
-        return Rules(
-            images=images,
-            live=self._old.live,
-            reads_later=partial(self.reads_later, cut),
-            read_only=self._read_only,
-            others_read=partial(self.others_read, cut),
-            aligned=lambda place, given: [*self._aligned(cut, place, given)],
-            beside=self._beside,
-            may_wait=partial(may_wait, (cut.old_position, cut.new_position)),
-        )
-
-    def _aligned(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
+    def aligned(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
         """What is known of alignment, and of the low bits of registers that an address is made
         of."""
         yield from self._declared.aligned
         nodes = {node for node in walk(place) if node.kind is op.ATOM}
         asked = {r: v for r, v in cut.old.values.items() if v in nodes}
-        if not self._old.begins(cut.old_position) or not asked:
+        if not self.old.begins(cut.old_position) or not asked:
             return
         for multiples in dict.fromkeys(((), self._multiples(tuple(given)))):
             bits = self._low_bits.at(cut.old_position, multiples)
@@ -102,16 +86,20 @@ class Questions:
 
     def reads_later(self, cut: Cut, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does the first text surely read these bytes right behind a path?"""
-        return self._ahead.reads(cut.old.runner, old, touch, given)
+        return Ahead(self.equality, cut.old.runner, touch, given).reads(old)
+
+    def may_wait(self, cut: Cut, old: Path, new: Path, given: Sequence[Term]) -> bool:
+        """May the first text stand still where its path ends, while the second runs on?"""
+        return self._waiting_lanes.may_wait((cut.old_position, cut.new_position), old, new, given)
 
     def others_read(self, cut: Cut, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
         """A load of the first text that reads these bytes in another lane."""
         if cut.view is None:
             return None
-        search = ReadByOthers(self._terms, self._equality, cut.view, self._samples)
+        search = ReadByOthers(self._terms, self.equality, cut.view, self._samples)
         return search.find(old, touch, given)
 
-    def _beside(self) -> bool:
+    def beside(self) -> bool:
         """May bytes next to those that the first text reads be read, too? If so, the proof rests on
         that assumption."""
         if NO_FAULT_IN_STRUCT in self._allowed:
@@ -131,11 +119,11 @@ class Questions:
                 return self._lanes.bases_of(other.index)
         return frozenset()
 
-    def _read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
+    def read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does nobody write these bytes while the kernel runs?"""
         if NO_OUTSIDE_WRITER not in self._allowed or touch.target.space != "global":
             return False
-        if any(map(may_write, self._old.cfg.instructions)):
+        if any(map(may_write, self.old.cfg.instructions)):
             # By ranges of the whole grid, of the first text's own load of these bytes; else by the
             # assumption that other parameters lead elsewhere.
             twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
