@@ -13,10 +13,9 @@ from ptxsw.analysis.instruction_kinds import passes
 from ptxsw.facts.equality import Equality
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
-from ptxsw.validate.chain import byte_distance
-from ptxsw.validate.path import Path
+from ptxsw.validate.memory_ssa import known_distance
+from ptxsw.validate.path import Path, Touch
 from ptxsw.validate.runner import Runner
-from ptxsw.validate.touches import Touch
 
 _MAX_STEPS = 2000  # instructions of all paths
 _MAX_PATHS = 32
@@ -82,7 +81,7 @@ class Ahead:
         last = path.touches[-1]
         if last.guard.kind is not op.CONST or last.target.space != touch.target.space:
             return False
-        distance = byte_distance(touch.target.place, last.target.place)
+        distance = known_distance(touch.target, last.target)
         if closely and distance is None and last.target.size == touch.target.size:
             same = last.target.place.width == touch.target.place.width and self._equality.same(
                 last.target.place, touch.target.place, path.conditions

@@ -15,8 +15,16 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Base, Bytes, based, bytes_behind, in_space
-from ptxsw.validate.history import ADDRESS, NARROW
+from ptxsw.validate.memory_ssa import (
+    ADDRESS,
+    NARROW,
+    Base,
+    Bytes,
+    based,
+    byte_distance,
+    in_space,
+    known_distance,
+)
 
 
 class Bounds(Protocol):
@@ -84,7 +92,7 @@ class AliasAnalysis:
     def distance(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> int | None:
         """How many bytes behind the second the first begins, of two in one space, where that is
         one number: by what bounds tell, too."""
-        distance = bytes_behind(a, b)
+        distance = known_distance(a, b)
         if distance is None and self.bounds is not None:
             distance = self.bounds.distance(a.place, b.place, tuple(given))
             return distance if distance is None else in_space(a.space, distance)
@@ -106,7 +114,9 @@ class AliasAnalysis:
             return False  # the generic address may lie in the other's window
         if a.place.width != b.place.width:
             return False
-        distance = bytes_behind(a, b)
+        distance = byte_distance(a.place, b.place)
+        if distance is not None:
+            distance = in_space(a.space, distance)
         if distance is not None:
             return distance >= b.size or -distance >= a.size
         if self.bounds is not None and self.bounds.apart(a, b, tuple(given)):

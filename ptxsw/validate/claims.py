@@ -19,10 +19,10 @@ from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg, Variable
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import CLAIMED, NOTHING, Store, StoreDifference
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.evaluate import Evaluator, Get
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import CLAIMED, NOTHING, Store, StoreDifference
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner

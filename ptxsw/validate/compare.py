@@ -8,13 +8,12 @@ from itertools import islice
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
-from ptxsw.validate.chain import NOTHING, Bytes, StoreDifference, byte_distance, multiple
 from ptxsw.validate.cuts import Cut
+from ptxsw.validate.memory_ssa import NOTHING, Bytes, StoreDifference, known_distance, multiple
 from ptxsw.validate.outcome import Differ
-from ptxsw.validate.path import End, Event, Path
+from ptxsw.validate.path import End, Event, Path, Touch, TouchesBySum, uncovered
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.stores import StoreComparison
-from ptxsw.validate.touches import Touch, TouchesBySum, uncovered
 
 _MAX_FACTS = 32
 _MAX_VECTOR = 32  # bytes
@@ -219,10 +218,8 @@ class PathComparison:
         )
 
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
-        if a.space != b.space:
-            return None
-        distance = byte_distance(a.place, b.place)
-        if distance is None and a.place.width == b.place.width:
+        distance = known_distance(a, b)
+        if distance is None and a.space == b.space and a.place.width == b.place.width:
             difference = self._terms.sub(a.place, b.place)
             near = difference.size < 64 and self._same(a.place, b.place)
             return 0 if near else None

@@ -19,8 +19,8 @@ from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Store
 from ptxsw.validate.equation_values import EquationValues
+from ptxsw.validate.memory_ssa import Store
 from ptxsw.validate.path import End, Path
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.warp import WarpView

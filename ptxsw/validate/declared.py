@@ -7,8 +7,8 @@ from ptxsw.ptx.ir import Variable, type_width
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, multiple
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import Bytes, multiple
 from ptxsw.validate.text import Text
 
 

@@ -16,9 +16,8 @@ from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance, unknowns, walk
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes
-from ptxsw.validate.path import Path
-from ptxsw.validate.touches import Touch
+from ptxsw.validate.memory_ssa import Bytes
+from ptxsw.validate.path import Path, Touch
 
 _MAX_KEPT = 64  # paths
 

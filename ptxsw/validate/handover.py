@@ -22,8 +22,8 @@ from ptxsw.terms.node import Term, arguments, bottom_up, split
 from ptxsw.terms.origin import OF_LOOPS
 from ptxsw.terms.substitution import rebuild
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import MAX_KNOWN, Text
 

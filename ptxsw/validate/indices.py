@@ -24,9 +24,8 @@ from ptxsw.terms.node import Term, walk
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.substitution import substitute
 from ptxsw.validate.alias_analysis import AliasAnalysis
-from ptxsw.validate.chain import Bytes
-from ptxsw.validate.history import ADDRESS, NARROW
 from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.memory_ssa import ADDRESS, NARROW, Bytes
 
 _Ranges = tuple[Range, ...]
 """Of which one holds the bytes."""

@@ -26,9 +26,9 @@ from ptxsw.terms.solver import Solver
 from ptxsw.terms.substitution import rebuild, substitute
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.carried import chosen_by_condition
-from ptxsw.validate.chain import Bytes
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
+from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.merged_paths import MergedPaths, names_all
 from ptxsw.validate.runner import WARP_QUESTIONS
 from ptxsw.validate.shared_views import SharedViews

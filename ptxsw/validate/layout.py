@@ -28,8 +28,8 @@ from ptxsw.ptx.isa import Effect
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import value_of
 from ptxsw.terms.node import Term, ones, walk_until
-from ptxsw.validate.chain import Bytes, multiple
 from ptxsw.validate.evaluate import Evaluator
+from ptxsw.validate.memory_ssa import Bytes, multiple
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path
 

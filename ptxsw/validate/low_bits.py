@@ -20,8 +20,8 @@ from ptxsw.flow.dataflow import defs, slice_registers
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.ptx.isa import access_type, space
 from ptxsw.terms.node import Term, Variance, ones, split
-from ptxsw.validate.chain import Bytes
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.text import Text
 
 BITS = 5  # of multiples of 32 bytes, the widest vector

@@ -5,29 +5,43 @@ its own plain stores and otherwise what was there when the epoch began. So a loa
 by byte, either what a store of the epoch wrote, or an unknown that belongs to the bytes: the same
 unknown for both texts and for every access that covers these bytes, whatever its width. Where a
 store may or may not have hit the bytes, the unknown belongs to the bytes and to all such stores
-in their order.
+in their order: it is `("load", space, epoch, sizes)` over the address, then over place, value and
+guard of each of these stores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from ptxsw.facts.loads import CONSTANT
+from ptxsw.facts.loads import CONSTANT, is_load
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Variable, type_width
-from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.node import Term, Variance, split, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.alias_analysis import AliasAnalysis
-from ptxsw.validate.cells import Cell, Cells
-from ptxsw.validate.chain import Base, Bytes, Link, Store, based, bytes_behind
-from ptxsw.validate.history import Written, joined
+from ptxsw.validate.memory_ssa import (
+    Base,
+    Bytes,
+    Store,
+    Version,
+    Written,
+    based,
+    joined,
+    known_distance,
+)
 
 # Older stores of an epoch are not compared with a load: they may all have hit it.
 _MAX_STORES = 256
 _MAX_DEPTH = 64
+
+
+def _overlap(source: Bytes, store: Store, distance: int | None) -> bool:
+    """Does a store surely write some bytes that begin at a distance from it?"""
+    return distance is not None and -source.size < distance < store.target.size
 
 
 class Memory:
@@ -44,10 +58,11 @@ class Memory:
         proof takes too long."""
         self.terms, self.check = terms, check
         self.aliases = AliasAnalysis(terms, solver, ordered)
-        self._cells: dict[Any, Cells] = {}
+        # By time, stores and the sum in an address: of each byte the unknown, and where it begins.
+        self._cells: dict[Any, dict[int, tuple[int, Term]]] = {}
         self._parameters: dict[Term, Variable] = {}
         self._true = terms.const(1, 1)
-        self._begin = Link()
+        self._begin = Version()
         self._anywhere: dict[tuple[Base, Base, tuple[Term, ...]], bool | None] = {}
 
     def names_parameter(self, address: Term, parameter: Variable) -> None:
@@ -75,24 +90,26 @@ class Memory:
         """The value of some bytes behind the stores of an epoch, where `given` holds: a term of
         8·size bits."""
         # The fast path: if each store either certainly misses or may be anywhere, the unknown is
-        # named by the list of those that may hit, which the chain has ready. With bounds of indices
-        # more may be known about a store, so each is looked at.
-        link = self._begin.behind(stores)
+        # named by the list of those that may hit, which the version has ready. With bounds of
+        # indices more may be known about a store, so each is looked at.
+        version = self._begin.behind(stores)
         without = (
-            None if self.aliases.bounds is not None else self._missed(link, source, tuple(given))
+            None if self.aliases.bounds is not None else self._missed(version, source, tuple(given))
         )
         if without is not None:
-            left = link.joined(self.terms, source.size, without, self._parts)
+            left = version.joined(self.terms, source.size, without, self._parts)
             return self._cell((source.space, epoch), left, source)
         parts = [part for store in stores for part in self._parts(store, source.size)]
         return self._behind(parts, len(parts), epoch, source, given, 0)
 
-    def _missed(self, link: Link, source: Bytes, given: tuple[Term, ...]) -> frozenset[Base] | None:
+    def _missed(
+        self, version: Version, source: Bytes, given: tuple[Term, ...]
+    ) -> frozenset[Base] | None:
         """The bases of those stores of an epoch that certainly miss some bytes, if it is plain that
         all other stores may be anywhere; else None."""
         base, _ = based(source)
         missed: list[Base] = []
-        for other in link.bases:
+        for other in version.bases:
             key = (base, other, given)
             if key not in self._anywhere:
                 self._anywhere[key] = self.aliases.may_be_anywhere(base, other, given)
@@ -189,7 +206,8 @@ class Memory:
         met = [
             s for s in stores if given is None or not self.aliases.apart(source, s.target, given)
         ]
-        if not any(self._overlaps(source, s) for s in met):
+        distances = (known_distance(source, s.target) for s in met)
+        if not any(map(partial(_overlap, source), met, distances)):
             return self._left(met, epoch, source)
         value = self._left(met, epoch, self.part(source, 0, 1))
         for at in range(1, source.size):
@@ -202,45 +220,32 @@ class Memory:
         met: list[Written] = []
         for store in stores:
             target, value = store.target, store.value
-            if self._overlaps(source, store):
-                distance = bytes_behind(source, target)
-                assert distance is not None and source.size == 1
+            distance = known_distance(source, target)
+            if distance is not None and _overlap(source, store, distance):
+                assert source.size == 1
                 target, value = source, self.terms.extract(value, 8 * distance, 8)
-            elif self._is_near(source, target):
+            elif distance is not None:
                 continue
             met.append((target.space, target.place, target.size, value, store.guard))
         return self._cell((source.space, epoch), joined(self.terms, met), source)
-
-    def _is_near(self, source: Bytes, target: Bytes) -> bool:
-        """Is it known how far apart the two are?"""
-        near = source.space == target.space
-        return near and bytes_behind(source, target) is not None
-
-    def _overlaps(self, source: Bytes, store: Store) -> bool:
-        """Does a store surely write some of the bytes?"""
-        if not self._is_near(source, store.target):
-            return False
-        distance = bytes_behind(source, store.target)
-        assert distance is not None
-        return -source.size < distance < store.target.size
 
     def _cell(self, time: tuple[str, int], stores: tuple[Any, ...], source: Bytes) -> Term:
         """The unknown of some bytes. Each byte belongs to the unknown that covered it first."""
         constant, items = split(source.place)
         constant = wrapped(constant, source.place.width)
-        cells = self._cells.setdefault((time, stores, source.place.width, items), Cells())
+        cells = self._cells.setdefault((time, stores, source.place.width, items), {})
         pieces: list[Term] = []
         at, end = constant, constant + source.size
         while at < end:
             # A wide load after narrow ones is a concatenation of their unknowns, a narrow load
             # after a wide one is a part of its unknown. So equal bytes are always one term.
-            cell = cells.over(at)
-            if cell is None:
-                until = cells.next_one(at, end)
-                cell = Cell(at, until - at, self._fresh(time, stores, source, at, until))
-                cells.add(cell)
-            stop = min(end, cell.begin + cell.size)
-            pieces.append(self.terms.extract(cell.value, 8 * (at - cell.begin), 8 * (stop - at)))
+            if at not in cells:
+                until = next((byte for byte in range(at, end) if byte in cells), end)
+                cell = at, self._fresh(time, stores, source, at, until)
+                cells.update(dict.fromkeys(range(at, until), cell))
+            begin, value = cells[at]
+            stop = min(end, begin + value.width // 8)
+            pieces.append(self.terms.extract(value, 8 * (at - begin), 8 * (stop - at)))
             at = stop
         value = pieces[0]
         for piece in pieces[1:]:
@@ -267,3 +272,36 @@ class Memory:
         sizes = tuple((space, size) for space, _, size, _, _ in stores)
         name_of = ("load", *time, sizes)
         return self.terms.apply(name_of, 8 * size, (place, *flattened), Variance.LANE)
+
+
+# ---------------------------------------------------------------- loaded values
+
+
+def holds_first(value: Term) -> bool:
+    """Is some of a loaded value what memory held before any store of an epoch?"""
+    return any(node.kind != "float" and not _stores_of(node) for node in unknowns(value))
+
+
+def stores_before(value: Term) -> frozenset[Bytes]:
+    """Those stores that may have hit whatever a loaded value has of memory: each part of it is
+    told by what they have left there."""
+    hits = [_stores_of(node) for node in unknowns(value)]
+    return hits[0].intersection(*hits[1:]) if hits else frozenset()
+
+
+def _stores_of(unknown: Term) -> frozenset[Bytes]:
+    """The stores behind which an unknown is what memory held."""
+    kinds = unknown.value[0][3] if is_load(unknown) else ()
+    stores = zip(kinds, unknown.args[1::3], strict=True) if kinds else ()
+    return frozenset(Bytes(space, place, size) for (space, size), place in stores)
+
+
+def used_part(terms: Terms, value: Term, mask: int | None, at: int) -> Term:
+    """What a load leaves of a value that lies `at` so many bytes behind its address. Where the mask
+    says that some of its bytes are not used, nothing is known of it but that it is the same each
+    time."""
+    every = (1 << value.width // 8) - 1
+    used = every if mask is None else (mask >> at) & every
+    if used == every:
+        return value
+    return terms.apply(("used bytes", used), value.width, (value,), Variance.UNIFORM)

@@ -18,8 +18,8 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes
 from ptxsw.validate.evaluate import BY_ZERO
+from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.path import Path
 
 _HALVES = {op.UDIV: op.UDIV, op.SDIV: op.UDIV, op.UREM: op.UREM, op.SREM: op.UREM}

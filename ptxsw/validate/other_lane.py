@@ -22,10 +22,10 @@ from ptxsw.terms.node import Term, Variance, split
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import Bytes, Store
 
 LANES = 32
 _SHARED = ("global", "generic")

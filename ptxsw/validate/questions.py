@@ -17,10 +17,9 @@ from ptxsw.validate.declared import Declared
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.path import Path
+from ptxsw.validate.path import Path, Touch
 from ptxsw.validate.read_by_others import ReadByOthers, Samples
 from ptxsw.validate.text import Text
-from ptxsw.validate.touches import Touch
 from ptxsw.validate.waiting_lanes import WaitingLanes
 from ptxsw.validate.written_ranges import WrittenRanges
 

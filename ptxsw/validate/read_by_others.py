@@ -20,10 +20,9 @@ from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, unknowns, walk
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, byte_distance
+from ptxsw.validate.memory_ssa import Bytes, byte_distance
 from ptxsw.validate.other_lane import LANES, Place, neighbours
-from ptxsw.validate.path import Event, Path
-from ptxsw.validate.touches import Touch
+from ptxsw.validate.path import Event, Path, Touch
 from ptxsw.validate.warp import WarpView
 
 _MAX_CHOICES = 2  # of an address

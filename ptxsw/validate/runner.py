@@ -25,18 +25,16 @@ from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.evaluate import (
     Evaluator,
     converted_space,
     is_integer_division,
     shape,
 )
-from ptxsw.validate.loaded_values import holds_first, stores_before, used_part
-from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory import Memory, holds_first, stores_before, used_part
+from ptxsw.validate.memory_ssa import Bytes, Store
 from ptxsw.validate.outcome import GiveUp
-from ptxsw.validate.path import End, Event, Path
-from ptxsw.validate.touches import Touch
+from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.windows import Windows
 
 MAX_PATHS = 64

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence, Set
 from functools import cached_property
 
 from ptxsw.terms.node import Term
-from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.layout import shared_places
-from ptxsw.validate.path import End, Path
+from ptxsw.validate.memory_ssa import Bytes, known_distance
+from ptxsw.validate.path import End, Path, Touch, TouchesBySum, uncovered
 from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.runner import Constant, Runner
-from ptxsw.validate.touches import Touch, TouchesBySum, uncovered
 
 
 class SecondPaths:
@@ -52,9 +51,6 @@ class SecondPaths:
         """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or
         in another one of a whole warp, or right behind the path?"""
 
-        def distance(a: Bytes, b: Bytes) -> int | None:
-            return byte_distance(a.place, b.place) if a.space == b.space else None
-
         # Only what lies at a known distance counts, which is what has the same sum in its address.
         by_sum = {id(path): TouchesBySum(t for t in path.touches if t.nc) for path in olds}
 
@@ -62,7 +58,7 @@ class SecondPaths:
             near = by_sum[id(path)].overlapping(load.target)
             own = ((t.target, t.guard) for t in near)
             sure = (self._true, *given).__contains__
-            if near and not uncovered(load.target, own, distance, sure):
+            if near and not uncovered(load.target, own, known_distance, sure):
                 return True
             asks = load.nc or (self._has_nc and load.mask is not None)
             lent = self._questions.others_read(cut, path, load, given) if asks else None

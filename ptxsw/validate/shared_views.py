@@ -35,10 +35,9 @@ from ptxsw.terms.node import Term, split
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.epoch_accesses import EpochAccesses, Read, events_of
-from ptxsw.validate.path import Path
-from ptxsw.validate.touches import uncovered
+from ptxsw.validate.memory_ssa import Bytes, known_distance
+from ptxsw.validate.path import Path, uncovered
 
 _OF_GRID = ("global", "generic")
 _NAMED = frozenset({Origin.PARAMETER, Origin.SYMBOL})
@@ -92,7 +91,7 @@ class SharedViews:
 
     def _by_stores(self, olds: Sequence[Path], target: Bytes) -> Pointers:
         """The same, where the first text stores: all bytes of a range that several stores may make
-        up (`history.py` joins them), each of which is built on pointers of its own."""
+        up (`memory_ssa.py` joins them), each of which is built on pointers of its own."""
         stores = [
             touch
             for old in olds
@@ -100,7 +99,7 @@ class SharedViews:
             if not touch.loads and _overlap(touch.target, target)
         ]
         targets = ((store.target, self._true) for store in stores)
-        if uncovered(target, targets, _distance, lambda _: True):
+        if uncovered(target, targets, known_distance, lambda _: True):
             return None
         return self._of_instructions({store.index for store in stores})
 
@@ -275,18 +274,14 @@ class SharedViews:
         return proof is not None
 
 
-def _distance(a: Bytes, b: Bytes) -> int | None:
-    return byte_distance(a.place, b.place) if a.space == b.space else None
-
-
 def _overlap(a: Bytes, b: Bytes) -> bool:
     """Have two ranges surely a byte in common?"""
-    distance = _distance(a, b)
+    distance = known_distance(a, b)
     return distance is not None and -a.size < distance < b.size
 
 
 def _covers(whole: Bytes, part: Bytes) -> bool:
-    distance = _distance(part, whole)
+    distance = known_distance(part, whole)
     return distance is not None and 0 <= distance <= whole.size - part.size
 
 

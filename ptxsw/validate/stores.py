@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from ptxsw.facts.equality import Equality
 from ptxsw.terms.node import Term
-from ptxsw.validate.chain import CLAIMED, Bytes, Store, byte_distance
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import CLAIMED, Bytes, Store, known_distance
 from ptxsw.validate.outcome import Differ
-from ptxsw.validate.touches import uncovered
+from ptxsw.validate.path import uncovered
 
 _MAX_PAIRS = 250_000
 
@@ -70,7 +70,7 @@ class StoreComparison:
         """Every byte of a store is written by one of the others whenever the store is made. Only
         where those at a known distance do not cover all are the others compared."""
         given = (*self._given, store.guard)
-        for distance in (self._known_distance, self._distance):
+        for distance in (known_distance, self._distance):
             rest = uncovered(
                 store.target,
                 ((other.target, other.guard) for other in others),
@@ -82,17 +82,11 @@ class StoreComparison:
         example = self._prover.example
         raise Differ(reason, None if new else store.index, store.index if new else None, example)
 
-    def _known_distance(self, a: Bytes, b: Bytes) -> int | None:
-        """`a - b` in bytes, where the two are built on the same sum."""
-        return byte_distance(a.place, b.place) if a.space == b.space else None
-
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
-        """`a - b` in bytes."""
-        if a.space != b.space:
-            return None
-        distance = byte_distance(a.place, b.place)
-        if distance is None and self._equality.same(a.place, b.place, self._given):
-            return 0
+        """`a - b` in bytes, where the two are built on the same sum or are equal."""
+        distance = known_distance(a, b)
+        if distance is None and a.space == b.space:
+            return 0 if self._equality.same(a.place, b.place, self._given) else None
         return distance
 
     def _left(

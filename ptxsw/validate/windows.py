@@ -15,8 +15,8 @@ from ptxsw.flow.pointer_spaces import Points
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes
 from ptxsw.validate.evaluate import BY_ZERO
+from ptxsw.validate.memory_ssa import Bytes
 
 _WINDOWS = {Points.SHARED: "shared", Points.LOCAL: "local", Points.CONST: "const"}
 _Items = tuple[tuple[Term, int], ...]

@@ -19,9 +19,8 @@ from ptxsw.terms.node import Variance
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.validate import Outcome, Proved, validate
-from ptxsw.validate.chain import Bytes, Link, Store, as_written
-from ptxsw.validate.history import joined
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import Bytes, Store, Version, as_written, joined
 
 PAPER = Options(mode="force", scheme="paper", rewrites=("shuffle",), budget_s=1e6)
 
@@ -168,7 +167,7 @@ def some_stores(terms: Terms, seed: int, count: int) -> list[Store]:
 def test_a_chain_tells_what_its_stores_leave(seed: int) -> None:
     """Whichever link is asked first, and by whichever text."""
     terms = Terms()
-    memory, begin = Memory(terms, Solver()), Link()
+    memory, begin = Memory(terms, Solver()), Version()
     stores = some_stores(terms, seed, 24)
     ends = list(range(len(stores) + 1)) * 2
     random.Random(seed).shuffle(ends)

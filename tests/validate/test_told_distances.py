@@ -7,8 +7,8 @@ import pytest
 from ptxsw.terms.node import Term, Variance, split
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.memory import Memory
+from ptxsw.validate.memory_ssa import Bytes, Store
 
 
 class ToldDistance:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from ptxsw.terms.node import Variance
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.chain import Bytes, byte_distance
-from ptxsw.validate.touches import Touch, TouchesBySum
+from ptxsw.validate.memory_ssa import Bytes, byte_distance
+from ptxsw.validate.path import Touch, TouchesBySum
 
 PLACES = st.tuples(
     st.sampled_from(("global", "shared")),
