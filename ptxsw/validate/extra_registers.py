@@ -2,7 +2,7 @@
 
 Their values follow from the text, or are taken along from where control comes: as values over the
 next place (`handover.py`), told apart by what was decided on the path (`carried.py`), or as what
-the first text's register of the same name still holds (`kept.py`).
+the first text's register of the same name still holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.handover import Handover
-from ptxsw.validate.kept import Kept
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path
@@ -53,7 +52,7 @@ class ExtraRegisters:
         self._claims, self._tells, self._bold = claims, tells, bold
         self.expected = False  # was a register expected to change before it did?
         self.carried = Carried(self._terms)
-        self.kept = Kept()
+        self._differing: set[tuple[Pair, Reg]] = set()  # not always the same in both texts
         self._extra: dict[Pair, list[Reg]] = {}
         self._computed: dict[int, frozenset[Reg]] = {}
 
@@ -81,10 +80,25 @@ class ExtraRegisters:
         return derivable.get(reg, False)
 
     def kept_at(self, pair: Pair) -> list[Reg]:
-        """Registers of the second text alone that the first has set, too, but does not need."""
+        """Registers of the second text alone that the first has set, too, but does not need. They
+        are believed to be the same in both until control comes with another value:
+
+            ld.u64 %rd1, [%rd9];         the last use of %rd1 in the first text is the sum below
+            add.s64 %rd2, %rd1, %rd3;
+            LOOP:
+            ld.f32 %f1, [%rd2];
+            mov.b64 {%lo, %hi}, %rd1;    but the second compares it between lanes
+
+        What %rd1 was loaded from may have changed since. But the first text's %rd1 holds what it
+        held, used or not: so it tells what the second's holds."""
         widths = self._old.evaluator.width, self._new.evaluator.width
-        named = self._named
-        return [r for r in self.at(pair) if r in named and widths[0](r) == widths[1](r)]
+        return [
+            r
+            for r in self.at(pair)
+            if r in self._named
+            and widths[0](r) == widths[1](r)
+            and (pair, r) not in self._differing
+        ]
 
     @cached_property
     def _named(self) -> frozenset[Reg]:
@@ -115,7 +129,8 @@ class ExtraRegisters:
             return
         source = cut.old_position, cut.new_position
         for reg in self.kept_at(pair):
-            if self.kept.arrive(pair, source, reg, old.get(reg) is new.get(reg)):
+            if old.get(reg) is not new.get(reg):
+                self._differing.add((pair, reg))
                 yield pair
         live = self._old.live_in_order(pair[0])
         # If stores are deferred, the memories of the two texts differ, and a value expressed as a

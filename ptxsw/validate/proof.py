@@ -33,7 +33,6 @@ class Validation:
         while worklist:
             self._budget.check()
             pair = worklist.take()
-            context.relation.extra.kept.begin(pair)
             if context.waiting_lanes.waits(pair):
                 self._segments.wait(pair)
             elif not prove_identical(context, pair):

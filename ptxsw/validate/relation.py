@@ -110,7 +110,7 @@ class Relation:
                 new.values.pop(reg, None)  # an unknown, if it was asked for before it was told
         for reg in self.extra.kept_at(pair):
             pointer = self._lanes.pointer(p, reg)
-            if pointer is not None and self.extra.kept.use(pair, reg):
+            if pointer is not None:
                 old.values[reg] = told[reg] = pointer
                 new.values.pop(reg, None)
         if any(map(is_inequality, self.claims.at(p))):
