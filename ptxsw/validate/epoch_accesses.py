@@ -43,12 +43,33 @@ class Accesses(Struct):
     widths: set[int] = field(default_factory=set)
 
 
+class SampleAddresses:
+    """What addresses are for some numbers: twice in one lane, and then in the next one."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._samples: dict[Term, tuple[int, int, int]] = {}
+
+    def of(self, place: Term) -> tuple[int, int, int]:
+        """An address for these numbers."""
+        samples = self._samples.get(place)
+        if samples is None:
+            first, other, after = (self._value(place, *t) for t in ((8, 3), (8, 11), (9, 3)))
+            samples = self._samples[place] = first, other, after
+        return samples
+
+    def _value(self, place: Term, lane: int, factor: int) -> int:
+        numbers = {node: factor * node.id % 4093 + 2048 for node in unknowns(place)}
+        for name, number in (("%tid.x", 512 + lane), ("%laneid", lane)):
+            numbers[self._terms.atom(name, 32, *SPECIALS[name])] = number
+        return evaluate(place, numbers)
+
+
 class EpochAccesses:
     """The accesses of the paths of one text, by epoch."""
 
     def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        self._samples: dict[Term, tuple[int, ...]] = {}
+        self._terms, self._samples = terms, SampleAddresses(terms)
         self._accesses: dict[tuple[int, int], tuple[Path, int, Accesses]] = {}
 
     def of(self, old: Path, epoch: int) -> Accesses:
@@ -75,7 +96,7 @@ class EpochAccesses:
             accesses.longest = max(accesses.longest, touch.target.size)
             width = touch.target.place.width
             accesses.widths.add(width)
-            for trial, address in enumerate(self._tried(touch.target.place)):
+            for trial, address in enumerate(self._samples.of(touch.target.place)):
                 accesses.by_address.setdefault((trial, address), []).append(number)
         return accesses
 
@@ -92,7 +113,7 @@ class EpochAccesses:
             ]
         near = {
             number
-            for trial, address in enumerate(self._tried(place))
+            for trial, address in enumerate(self._samples.of(place))
             # Evaluated for sample values, loads that may cover the bytes are found by address.
             for at in range(address - accesses.longest + 1, address + size)
             for number in accesses.by_address.get((trial, at % (1 << place.width)), ())
@@ -106,7 +127,7 @@ class EpochAccesses:
         place, size = read.target.place, read.target.size
         if load.place.width != place.width:
             return True
-        tried = zip(self._tried(load.place), self._tried(place), strict=True)
+        tried = zip(self._samples.of(load.place), self._samples.of(place), strict=True)
         distances = (wrapped(x - y, place.width) for x, y in tried)
         return any(-load.size < distance < size for distance in distances)
 
@@ -118,19 +139,6 @@ class EpochAccesses:
         lanes = {self._terms.atom(n, 32, *SPECIALS[n]) for n in ("%tid.x", "%laneid")}
         varying = (node for node in walk(place) if node.variance is Variance.LANE)
         return any(node not in lanes for node in new) or any(map(is_digit, varying))
-
-    def _tried(self, place: Term) -> tuple[int, ...]:
-        """An address for some numbers."""
-        samples = self._samples.get(place)
-        if samples is None:
-            values = []
-            for lane, factor in ((8, 3), (21, 11)):
-                numbers = {node: factor * node.id % 4093 + 2048 for node in unknowns(place)}
-                for name, number in (("%tid.x", 512 + lane), ("%laneid", lane)):
-                    numbers[self._terms.atom(name, 32, *SPECIALS[name])] = number
-                values.append(evaluate(place, numbers))
-            samples = self._samples[place] = tuple(values)
-        return samples
 
 
 def events_of(path: Path, epoch: int) -> tuple[int, int]:

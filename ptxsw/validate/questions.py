@@ -14,11 +14,12 @@ from ptxsw.validate.ahead import Ahead
 from ptxsw.validate.cut_point_map import CutPointMap
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
+from ptxsw.validate.epoch_accesses import SampleAddresses
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path, Touch
-from ptxsw.validate.read_by_others import ReadByOthers, Samples
+from ptxsw.validate.read_by_others import ReadByOthers
 from ptxsw.validate.text import Text
 from ptxsw.validate.waiting_lanes import WaitingLanes
 from ptxsw.validate.written_ranges import WrittenRanges
@@ -47,7 +48,7 @@ class Questions:
         self._allowed, self._assumptions = allowed, assumptions
         self._written = WrittenRanges(lanes, equality.prover)
         self._low_bits = LowBits(old, memory, old.is_lasting)
-        self._samples: Samples = {}
+        self._samples = SampleAddresses(memory.terms)
         self._multiples_where: dict[tuple[Term, ...], Multiples] = {}
 
     def aligned(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:

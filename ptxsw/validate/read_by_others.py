@@ -16,10 +16,9 @@ from ptxsw.facts.equality import Equality
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
-from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import Term, unknowns, walk
-from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.node import Term, walk
 from ptxsw.terms.terms import Terms
+from ptxsw.validate.epoch_accesses import SampleAddresses
 from ptxsw.validate.memory_ssa import Bytes, byte_distance
 from ptxsw.validate.other_lane import LANES, Place, neighbours
 from ptxsw.validate.path import Event, Path, Touch
@@ -28,14 +27,13 @@ from ptxsw.validate.warp import WarpView
 _MAX_CHOICES = 2  # of an address
 _MASKED = isa.opcodes(isa.Trait.MASKED)
 
-Samples = dict[Term, tuple[int, int, int]]
-
 
 class ReadByOthers:
     """Asks which loads of the first text cover a load of the second in another lane."""
 
-    def __init__(self, terms: Terms, equality: Equality, view: WarpView, samples: Samples) -> None:
-        """`samples` keeps what addresses are for some numbers."""
+    def __init__(
+        self, terms: Terms, equality: Equality, view: WarpView, samples: SampleAddresses
+    ) -> None:
         self._terms, self._equality = terms, equality
         self._prover, self._simplifier = equality.prover, equality.simplifier
         self._view, self._samples = view, samples
@@ -114,33 +112,19 @@ class ReadByOthers:
         distance = byte_distance(a, b)
         if distance is not None or a.width != b.width:
             return distance
-        tried = zip(self._tried(a), self._tried(b), strict=True)
+        tried = zip(self._samples.of(a), self._samples.of(b), strict=True)
         distances = {wrapped(x - y, a.width) for x, y in tried}
         return distances.pop() if len(distances) == 1 else None
 
     def _far(self, a: Term, b: Term) -> int:
         """How far two addresses are from each other for some numbers."""
-        return abs(wrapped(self._tried(a)[0] - self._tried(b)[0], b.width))
+        return abs(wrapped(self._samples.of(a)[0] - self._samples.of(b)[0], b.width))
 
     def _stride(self, place: Term) -> int:
         """How far the next lane's address seems to be, in bytes: tried on numbers, and proved
         later."""
-        first, _, second = self._tried(place)
+        first, _, second = self._samples.of(place)
         return wrapped(second - first, place.width)
-
-    def _tried(self, place: Term) -> tuple[int, int, int]:
-        """An address for some numbers: two times in one lane, and in the next one."""
-        samples = self._samples.get(place)
-        if samples is None:
-            values = []
-            for lane, step in ((8, 3), (8, 11), (9, 3)):
-                numbers = {node: step * node.id % 4093 + 5 for node in unknowns(place)}
-                for name in ("%tid.x", "%laneid"):
-                    numbers[self._terms.atom(name, 32, *SPECIALS[name])] = lane
-                values.append(evaluate(place, numbers))
-            first, other, after = values
-            samples = self._samples[place] = first, other, after
-        return samples
 
 
 def _surely_comes(events: Sequence[Event]) -> bool:
