@@ -19,10 +19,10 @@ from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.equation_values import EquationValues
 from ptxsw.validate.memory_ssa import Store
 from ptxsw.validate.path import End, Path
 from ptxsw.validate.runner import Runner
+from ptxsw.validate.text import Text
 from ptxsw.validate.warp import WarpView
 
 # Values are written out over this many instructions, and conditions kept from as many branches.
@@ -36,14 +36,14 @@ class Registers(Struct, dict=True):
     register points."""
 
     runner: Runner
-    by_equations: EquationValues
+    text: Text
     position: int
     given: Callable[[Reg], Term | None]
     values: dict[Reg, Term] = field(default_factory=dict)
     points: Mapping[Reg, Points] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._equations = self.by_equations.text.equations
+        self._equations = self.text.equations
         self._held = self._equations.at(self.position)
         self._evaluated = 0
 
@@ -75,12 +75,9 @@ class Registers(Struct, dict=True):
 
     def _evaluate(self, writer: int, reg: Reg) -> None:
         self._evaluated += 1
-        written = self.by_equations.computed(writer, self._value_or_unknown)
-        if written is None:
-            path = Path(self._value_or_unknown, (), self.position)
-            self.runner.run(path, self.runner.cfg.instructions[writer], writer)
-            written = tuple(path.written.items())
-        for other, value in written:
+        path = Path(self._value_or_unknown, (), self.position)
+        self.runner.run(path, self.runner.cfg.instructions[writer], writer)
+        for other, value in path.written.items():
             self.values.setdefault(other, value)
         self.values.setdefault(reg, self._unknown(reg))
 
@@ -95,7 +92,7 @@ class Registers(Struct, dict=True):
         writer = self._equations.writer(self._held, reg)
         if writer is None:
             return None
-        return writer if self.by_equations.tells(writer, self.runner) else None
+        return writer if self.runner.tells(self.runner.cfg.instructions[writer]) else None
 
     def load(self, reg: Reg) -> int | None:
         """The plain load whose result a register still holds."""
@@ -105,7 +102,7 @@ class Registers(Struct, dict=True):
         return writer
 
     def _unknown(self, reg: Reg) -> Term:
-        unknown = self.by_equations.text.unknown(reg)
+        unknown = self.text.unknown(reg)
         self.runner.windows.points(unknown, self.points.get(reg))
         return unknown
 

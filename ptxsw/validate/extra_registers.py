@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 
 from ptxsw.facts.equality import Equality
-from ptxsw.ptx.ir import Reg
+from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
@@ -40,7 +40,7 @@ class ExtraRegisters:
         memory: Memory,
         lanes: KernelLanes,
         claims: ClaimChecker,
-        tells: Callable[[int], bool],
+        tells: Callable[[Instruction], bool],
         *,
         bold: bool,
     ) -> None:
@@ -74,7 +74,7 @@ class ExtraRegisters:
         if reg not in derivable and depth < _MAX_DEPTH:
             derivable[reg] = False  # while it is asked: an equation in a cycle tells nothing
             writer = self._new.equations.writer(held, reg)
-            if writer is not None and self._tells(writer):
+            if writer is not None and self._tells(self._new.cfg.instructions[writer]):
                 read = self._new.cfg.read[writer]
                 derivable[reg] = all(self._told(r, held, derivable, depth + 1) for r in read)
         return derivable.get(reg, False)

@@ -8,7 +8,6 @@ claim says (`claims.py`), what a load gave (`held_loads.py`), or what control ha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 
 from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
@@ -18,7 +17,6 @@ from ptxsw.validate.claims import ClaimChecker, ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.equation_values import EquationValues
 from ptxsw.validate.extra_registers import ExtraRegisters
 from ptxsw.validate.held_loads import HeldLoads
 from ptxsw.validate.lanes import KernelLanes
@@ -54,10 +52,9 @@ class Relation:
         self._prover, self._memory = equality.prover, memory
         self._old, self._new = texts
         self._declared, self._lanes = declared, lanes
-        self._values = EquationValues(self._old), EquationValues(self._new)
         self.claims = ClaimChecker(claims, texts, equality, memory, allowed, assumptions)
         self.loads = HeldLoads(texts, self.claims, layout, equality)
-        tells = partial(self._values[1].tells, runner=self._runners(lenient=False)[1])
+        tells = self._runners(lenient=False)[1].tells
         self.extra = ExtraRegisters(texts, equality, memory, lanes, self.claims, tells, bold=bold)
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
@@ -79,7 +76,7 @@ class Relation:
         live = self._old.live(p)
         terms = self._lanes.common_terms(p, whole=whole)
         points = self._old.points(p)
-        old = Registers(old_runner, self._values[0], p, terms.get, points=points)
+        old = Registers(old_runner, self._old, p, terms.get, points=points)
         told: dict[Reg, Term] = {}
         carried = {**self.extra.values(pair, old), **self.predicates(pair)}
 
@@ -90,7 +87,7 @@ class Relation:
                 raise GiveUp(f"register {reg.name} has a different width in the second text")
             return old.get(reg)
 
-        new = Registers(new_runner, self._values[1], q, given)
+        new = Registers(new_runner, self._new, q, given)
         cut = Cut(p, q, old, new)
         old.note_conversions()
         for condition in (*self._declared.facts, *self._lanes.conditions(p, whole=whole)):
