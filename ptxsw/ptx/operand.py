@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -141,3 +141,23 @@ def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
                 yield from leaves((inner,))
             case _:
                 yield operand
+
+
+def mapped(operand: Operand, leaf: Callable[[Operand], Operand]) -> Operand:
+    """An operand with something else for each of its leaves."""
+    match operand:
+        case Vec(elements):
+            return Vec(tuple(mapped(o, leaf) for o in elements))
+        case Args(elements):
+            return Args(tuple(mapped(o, leaf) for o in elements))
+        case Pair(first, second):
+            return Pair(mapped(first, leaf), mapped(second, leaf))
+        case Mem(base, offset, extra):
+            return Mem(mapped(base, leaf), offset, tuple(mapped(o, leaf) for o in extra))
+        case Not(inner):
+            return Not(mapped(inner, leaf))
+        case RegisterPart(base, selector):
+            return RegisterPart(mapped(base, leaf), selector)
+        case Sum(base, offset):
+            return Sum(mapped(base, leaf), offset)
+    return leaf(operand)

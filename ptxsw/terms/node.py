@@ -226,12 +226,13 @@ def walk(*terms: Term) -> Iterator[Term]:
 def unknowns(*terms: Term) -> list[Term]:
     """The opaque terms that values are computed from; not those that are hidden in others."""
     seen: dict[Term, None] = {}
-    for node in bottom_up(seen, _visible_parts, *terms):
+    for node in bottom_up(seen, visible_parts, *terms):
         seen[node] = None
     return [node for node in seen if node.kind in op.OPAQUE]
 
 
-def _visible_parts(term: Term) -> tuple[Term, ...]:
+def visible_parts(term: Term) -> tuple[Term, ...]:
+    """The arguments of a term that is taken apart."""
     return () if term.kind in op.OPAQUE else term.args
 
 

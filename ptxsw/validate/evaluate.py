@@ -14,7 +14,6 @@ from msgspec import Struct
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
-    Args,
     Float,
     Function,
     Instruction,
@@ -23,19 +22,17 @@ from ptxsw.ptx.ir import (
     Module,
     Not,
     Operand,
-    Pair,
     Reg,
     RegisterPart,
     Special,
     Sum,
     Symbol,
-    Vec,
     flatten,
     type_width,
 )
+from ptxsw.ptx.operand import mapped
 from ptxsw.semantics import Meaning, meaning
-from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, bottom_up
+from ptxsw.terms.node import Term, Variance, bottom_up, visible_parts
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
@@ -47,12 +44,12 @@ Get = Callable[[Reg], Term]
 # Terms of more nodes are not taken apart any more: what is computed of them is uninterpreted.
 _MAX_SIZE = 2000
 
-_SIMPLE = frozenset({Reg, Int, Float})
-
 _ARITHMETIC = frozenset({"add", "sub", "mul", "fma", "mad", "div", "neg", "abs", "min", "max"})
 
 _IN_SPACES = frozenset({"cvta", "isspacep"})
 _WINDOWS = ("shared", "local", "const")
+
+_REGISTER = Reg("register")
 
 BY_ZERO = "by zero"
 """The name of what a division by zero gives."""
@@ -60,36 +57,31 @@ IN_SPACE = "isspacep"
 """The name of whether a generic address lies in a space."""
 
 
-class _Kind(NamedTuple):
-    """What an opcode and its modifiers tell of an instruction that computes. `plain`: it sets one
-    register, without a carry, and divides nothing."""
+class _Named(NamedTuple):
+    """What an opcode and its modifiers tell of an instruction that computes."""
 
     sense: Meaning | None
     stays_small: bool
     divides: bool
-    plain: bool
 
 
 class _Form(Struct, frozen=True):
-    """What an instruction that computes is, whatever its sources hold. `registers`: how many it
-    writes; `widths` are those of its destinations, 0 for a sink. `plain`: it sets one register from
-    registers and numbers."""
+    """What an instruction that computes is, whatever its sources hold. `widths` are those of its
+    destinations, 0 for a sink."""
 
     instruction: Instruction
     sense: Meaning | None
     dests: tuple[Operand, ...]
     widths: tuple[int, ...]
-    registers: int
     sources: tuple[Operand, ...]
     stays_small: bool
     divides: bool
-    plain: bool
 
 
-Computed = dict[tuple[object, ...], tuple[Meaning, "Term | None"]]
-"""Results by the identity of an instruction's meaning, the width of its destination, and the values
-that it reads; None where the meaning does not fit them. The meaning is kept beside, so that its
-identity is not given to another one."""
+Computed = dict[tuple[object, ...], tuple[Meaning, "tuple[Term, ...] | None"]]
+"""Results by the identity of an instruction's meaning, the widths of its destinations, and the
+values that it reads; None where the meaning does not fit them. The meaning is kept beside, so that
+its identity is not given to another one."""
 
 
 class Evaluator:
@@ -175,76 +167,62 @@ class Evaluator:
         form = self._forms.get(id(instruction))
         if form is None or form.instruction is not instruction:
             form = self._forms[id(instruction)] = self._form_of(instruction)
-        if form.plain:  # nearly always
-            return self._plain(form, get)
-        if instruction.opcode == "cvta":
-            return self._converted(instruction, get)
-        if instruction.opcode == "isspacep":
-            return self._located(instruction, get)
         sense = form.sense
         if sense is None:
-            return self._uninterpreted(instruction, get)
-        sources = [self.read(o, get) for o in form.sources]
+            return self._uncomputed(instruction, get)
+        sources = [get(o) if type(o) is Reg else self.read(o, get) for o in form.sources]
         # Both texts compute the same function of equal values, so that is still enough to prove
         # them equal, unless one of them computes it in another way.
         if not form.stays_small and any(map(self._is_large, sources)):
             return self._uninterpreted(instruction, get)
-        carry = get(CARRY) if sense.reads_carry else None
-        try:
-            values = sense.run(self.terms, sources, form.widths, carry)
-        except ValueError:
+        values = self._values(sense, form.widths, sources, get)
+        if values is None:
             return self._uninterpreted(instruction, get)
         written = [
             (dest, value)
-            for dest, width, value in zip(form.dests, form.widths, values, strict=False)
-            if isinstance(dest, Reg) and value.width == width
+            for dest, value in zip(form.dests, values, strict=False)
+            if type(dest) is Reg
         ]
-        if len(written) != form.registers:
-            return self._uninterpreted(instruction, get)
         if form.divides:
             return self._divided(instruction, written, sources)
         return [*written, (CARRY, values[-1])] if sense.writes_carry else written
 
-    def _plain(self, form: _Form, get: Get) -> list[tuple[Reg, Term]]:
-        """What an instruction writes that sets one register from registers and numbers."""
-        dest, sense, (width,) = form.dests[0], form.sense, form.widths
-        assert type(dest) is Reg and sense is not None
-        sources = [get(o) if type(o) is Reg else self.read(o, get) for o in form.sources]
-        if not form.stays_small and any(map(self._is_large, sources)):
-            return self._uninterpreted(form.instruction, get)
-        key = (id(sense), width, *sources)  # hashing a meaning is slow
+    def _values(
+        self, sense: Meaning, widths: tuple[int, ...], sources: list[Term | int], get: Get
+    ) -> tuple[Term, ...] | None:
+        """What an instruction computes; None where its meaning does not fit its operands."""
+        carry = get(CARRY) if sense.reads_carry else None
+        key = (id(sense), widths, carry, *sources)  # hashing a meaning is slow
         known = self._computed.get(key)
         if known is None:
+            values: tuple[Term, ...] | None
             try:
-                (result,) = sense.run(self.terms, sources, (width,))
+                values = sense.run(self.terms, sources, widths, carry)
             except ValueError:
-                fits = None
-            else:
-                fits = result if result.width == width else None
-            known = self._computed[key] = sense, fits
-        value = known[1]
-        return self._uninterpreted(form.instruction, get) if value is None else [(dest, value)]
+                values = None
+            fits = zip(values or (), widths, strict=False)
+            if any(width and value.width != width for value, width in fits):
+                values = None
+            known = self._computed[key] = sense, values
+        return known[1]
 
     def _form_of(self, instruction: Instruction) -> _Form:
-        sense, stays_small, divides, plain = _kind_of(instruction.opcode, instruction.modifiers)
-        operands = instruction.operands
-        simple = _SIMPLE.issuperset(map(type, operands))
-        if plain and simple and operands and type(operands[0]) is Reg:  # nearly always
-            width = (self.width(operands[0]),)
-            return _Form(
-                instruction, sense, operands[:1], width, 1, operands[1:], stays_small, False, True
-            )  # fmt: skip
+        sense, stays_small, divides = _named(instruction.opcode, instruction.modifiers)
         count = isa.destinations(instruction)
-        dests, sources = operands[:count], operands[count:]
-        if not simple:  # seldom
-            dests, sources = tuple(flatten(dests)), tuple(flatten(sources))
-            if any(isinstance(o, RegisterPart) for o in (*dests, *sources)):
-                sense = None
-        widths = tuple([self.width(d) if isinstance(d, Reg) else 0 for d in dests])
-        registers = len(dests) - widths.count(0)
-        return _Form(
-            instruction, sense, dests, widths, registers, sources, stays_small, divides, False
-        )  # fmt: skip
+        dests = tuple(flatten(instruction.operands[:count]))
+        sources = tuple(flatten(instruction.operands[count:]))
+        if any(type(o) is RegisterPart for o in (*dests, *sources)):
+            sense = None
+        widths = tuple([self.width(d) if type(d) is Reg else 0 for d in dests])
+        return _Form(instruction, sense, dests, widths, sources, stays_small, divides)
+
+    def _uncomputed(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
+        """What an instruction writes that has no meaning by the table of semantics."""
+        if instruction.opcode == "cvta":
+            return self._converted(instruction, get)
+        if instruction.opcode == "isspacep":
+            return self._located(instruction, get)
+        return self._uninterpreted(instruction, get)
 
     def _divided(
         self, instruction: Instruction, written: list[tuple[Reg, Term]], sources: list[Term | int]
@@ -268,8 +246,8 @@ class Evaluator:
         if isinstance(value, int) or value.size <= _MAX_SIZE:
             return False
         sizes = self._sizes
-        for node in bottom_up(sizes, _taken_apart, value):
-            sizes[node] = 1 + sum(sizes[part] for part in _taken_apart(node))
+        for node in bottom_up(sizes, visible_parts, value):
+            sizes[node] = 1 + sum(sizes[part] for part in visible_parts(node))
         return sizes[value] > _MAX_SIZE
 
     def _cut(self, source: Term | int, width: int) -> Term:
@@ -348,34 +326,16 @@ def converted_space(instruction: Instruction) -> str:
     return next((n for n in names if n in (*_WINDOWS, "global", "param")), "")
 
 
-def shape(operand: Operand) -> Any:
+def shape(operand: Operand) -> Operand:
     """An operand without its registers: everything about it that is not a value."""
-    match operand:
-        case Reg():
-            return "register"
-        case Vec(elements) | Args(elements):
-            return type(operand).__name__, *map(shape, elements)
-        case Pair(first, second):
-            return "pair", shape(first), shape(second)
-        case Mem(base, offset, extra):
-            return "address", shape(base), offset, *map(shape, extra)
-        case Not(inner):
-            return "not", shape(inner)
-        case RegisterPart(base, selector):
-            return "part", shape(base), selector
-        case Sum(base, offset):
-            return "sum", shape(base), offset
-    return operand
+    return mapped(operand, lambda leaf: _REGISTER if type(leaf) is Reg else leaf)
 
 
 @isa.by_name
-def _kind_of(opcode: str, modifiers: tuple[str, ...]) -> _Kind:
-    named, row = Instruction(opcode, modifiers, (), None, 0, 0), isa.row(opcode, modifiers)
-    sense, divides = meaning(opcode, modifiers), is_integer_division(named)
-    one = sense is not None and len(sense.results) == 1 and not sense.reads_carry
-    plain = one and row is not None and row.defs == 1 and not divides
-    plain = plain and not (sense is not None and sense.writes_carry) and opcode not in _IN_SPACES
-    return _Kind(sense, _stays_small(named), divides, plain)
+def _named(opcode: str, modifiers: tuple[str, ...]) -> _Named:
+    named = Instruction(opcode, modifiers, (), None, 0, 0)
+    sense = None if opcode in _IN_SPACES else meaning(opcode, modifiers)
+    return _Named(sense, _stays_small(named), is_integer_division(named))
 
 
 def _stays_small(instruction: Instruction) -> bool:
@@ -385,7 +345,3 @@ def _stays_small(instruction: Instruction) -> bool:
     return instruction.opcode == "mov" or (
         instruction.opcode in _ARITHMETIC and type_name.startswith(("f", "bf"))
     )
-
-
-def _taken_apart(node: Term) -> tuple[Term, ...]:
-    return () if node.kind in op.OPAQUE else node.args

@@ -30,10 +30,9 @@ from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.merged_paths import MergedPaths, names_all
-from ptxsw.validate.runner import WARP_QUESTIONS
 from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.text import MAX_KNOWN, Text
-from ptxsw.validate.warp import WarpView
+from ptxsw.validate.warp import WARP_QUESTIONS, WarpView
 
 _MAX_STATES = 8
 _WORD = 32

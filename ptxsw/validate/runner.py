@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from ptxsw.validate.memory import Memory, holds_first, stores_before, used_part
 from ptxsw.validate.memory_ssa import Bytes, Store
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import End, Event, Path, Touch
+from ptxsw.validate.warp import WarpView
 from ptxsw.validate.windows import Windows
 
 MAX_PATHS = 64
@@ -54,18 +55,6 @@ def _moved(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, int, int]:
     named = Instruction(opcode, modifiers, (), None, 0, 0)
     type_name = isa.access_type(named) or ""
     return type_name, type_width(type_name) // 8, elements(named)
-
-
-WARP_QUESTIONS = frozenset({"activemask", "shfl", "vote"})
-"""What a view of the warp understands, where only the second text has it."""
-
-
-class WarpQuestions(Protocol):
-    """Answers what a lane asks of the other lanes of its warp."""
-
-    def understands(self, instruction: Instruction) -> bool: ...
-
-    def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]: ...
 
 
 Constant = Callable[[Touch, Sequence[Term]], bool]
@@ -88,7 +77,7 @@ class Runner:
         *,
         witness: bool,
         constant: Constant = lambda _, __: False,
-        warp: WarpQuestions | None = None,
+        warp: WarpView | None = None,
         origin: Callable[[Bytes, Sequence[Term], int, int], Bytes] | None = None,
         written: Callable[[Term], Term] | None = None,
     ) -> None:
@@ -204,8 +193,11 @@ class Runner:
 
     # ------------------------------------------------------------ instructions
 
-    def is_timeless(self, instruction: Instruction) -> bool:
-        """Does the result of a computation or plain load not depend on when it is computed?"""
+    def tells(self, instruction: Instruction) -> bool:
+        """Does the result of a computation or plain load follow from its operands at any time? By
+        zero, the first text may have been read as giving anything."""
+        if is_integer_division(instruction):
+            return False
         if kind(instruction) is Kind.COMPUTE or "const" in instruction.modifiers:
             return True
         if "nc" in instruction.modifiers:
@@ -215,11 +207,6 @@ class Runner:
             isinstance(base, Symbol)
             and self.memory.is_parameter(self.evaluator.symbol(base.name, base.scope))
         )
-
-    def tells(self, instruction: Instruction) -> bool:
-        """Does its result follow from its operands at any time? By zero, the first text may have
-        been read as giving anything."""
-        return self.is_timeless(instruction) and not is_integer_division(instruction)
 
     def guard(self, path: Path, instruction: Instruction) -> Term:
         if instruction.guard is None:

@@ -10,32 +10,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import live_at, liveness
 from ptxsw.ptx.ir import (
-    Args,
     Body,
     Close,
     Function,
     Guard,
     Instruction,
     Label,
-    Mem,
-    Not,
     Open,
     Operand,
-    Pair,
     Reg,
-    RegisterPart,
     Statement,
-    Sum,
     Symbol,
     Variable,
-    Vec,
 )
+from ptxsw.ptx.operand import mapped
 
 Numbers = Mapping[int, int]
 
@@ -122,7 +117,7 @@ def _statement(statement: Statement, numbers: Numbers) -> Statement:
             guard = statement.guard
             if guard is not None:
                 guard = Guard(_moved(guard.reg, numbers), guard.negated)
-            operands = tuple(_operand(o, numbers) for o in statement.operands)
+            operands = tuple(mapped(o, partial(_leaf, numbers)) for o in statement.operands)
             return statement._replace(operands=operands, guard=guard)
         case Label() | Variable():
             return statement._replace(scope=numbers.get(statement.scope, statement.scope))
@@ -136,23 +131,10 @@ def _moved(reg: Reg, numbers: Numbers) -> Reg:
     return Reg(reg.name, numbers.get(reg.scope, reg.scope))
 
 
-def _operand(operand: Operand, numbers: Numbers) -> Operand:
+def _leaf(numbers: Numbers, operand: Operand) -> Operand:
     match operand:
         case Reg():
             return _moved(operand, numbers)
         case Symbol(name, offset, scope):
             return Symbol(name, offset, numbers.get(scope, scope))
-        case Mem(base, offset, extra):
-            return Mem(_operand(base, numbers), offset, tuple(_operand(o, numbers) for o in extra))
-        case Vec(elements) | Args(elements):
-            return replace(operand, elements=tuple(_operand(o, numbers) for o in elements))
-        case Pair(one, other):
-            return Pair(_operand(one, numbers), _operand(other, numbers))
-        case Not(inner):
-            return Not(_operand(inner, numbers))
-        case RegisterPart(base, selector):
-            return RegisterPart(_operand(base, numbers), selector)
-        case Sum(base, offset):
-            return Sum(_operand(base, numbers), offset)
-        case _:
-            return operand
+    return operand

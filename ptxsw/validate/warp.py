@@ -43,6 +43,9 @@ from ptxsw.validate.other_lane import (
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
 
+WARP_QUESTIONS = frozenset({"activemask", "shfl", "vote"})
+"""What a view of the warp understands, where only the second text has it."""
+
 _MAX_SIZE = 200  # nodes of a condition
 _SHUFFLED = 32  # bits
 
