@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.permutation import Permutation
@@ -71,63 +69,43 @@ def validate(
     from ptxsw.validate.proof import Validation
     from ptxsw.validate.proof_context import ProofContext
 
-    def begin(thorough: bool, bold: bool) -> Validation:
+    def begin(thorough: bool) -> Validation:
         limit = budget or Budget()
         context = ProofContext(
-            old, new, edits, read, allowed, shared_layout, limit, thorough=thorough, bold=bold
+            old, new, edits, read, allowed, shared_layout, limit, thorough=thorough
         )
         return Validation(context, limit)
 
+    # The cheap proof nearly always suffices. Where it lost track of a register's value, the second
+    # one runs the whole first kernel symbolically.
     with no_collection():
-        return _answer(begin)
+        outcome, may_tell_more = _once(begin, thorough=False)
+        if may_tell_more:
+            thorough, _ = _once(begin, thorough=True)
+            outcome = thorough if isinstance(thorough, Proved) else outcome
+    return outcome
 
 
-_Begin = Callable[[bool, bool], "Validation"]
-"""Begins a proof: thorough or not, and bold or not."""
-
-
-class _Hope(Struct, frozen=True):
-    """Could a thorough proof, or a bold one, succeed where one failed?"""
-
-    thorough: bool = False
-    bold: bool = False
-
-
-def _answer(begin: _Begin) -> Outcome:
-    """The outcome of the first proof that succeeds: the plain one, then a bold one, then a thorough
-    one. The later ones are tried only if the plain one lost track of a register's value."""
-    # The cheap proof nearly always suffices. The next one believes what it has yet to prove, and
-    # may have to begin places anew; the last runs the whole first kernel symbolically.
-    outcome, hope = _once(begin)
-    if hope.bold:
-        outcome, hope = _once(begin, bold=True)
-    if not hope.thorough:
-        return outcome
-    thorough, _ = _once(begin, thorough=True, bold=True)
-    return thorough if isinstance(thorough, Proved) else outcome
-
-
-def _once(begin: _Begin, *, thorough: bool = False, bold: bool = False) -> tuple[Outcome, _Hope]:
-    """The outcome of one proof, and which other proof could succeed if it failed."""
+def _once(begin: Callable[[bool], Validation], *, thorough: bool) -> tuple[Outcome, bool]:
+    """The outcome of one proof, and whether a thorough one could succeed where it failed."""
     validation: Validation | None = None
     try:
-        validation = begin(thorough, bold)
+        validation = begin(thorough)
         validation.run()
     except GiveUp as reason:
-        cautious = validation is not None and validation.was_cautious
-        return Unproved(str(reason)), _Hope(bold=cautious)
+        return Unproved(str(reason)), False
     except Differ as differ:
         assert validation is not None
         context = validation.context
         texts = (context.old, differ.old), (context.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
-        hope = _Hope(validation.may_tell_more, validation.was_cautious)
-        return Mismatch(differ.reason, lines[0], lines[1], differ.example), hope
+        mismatch = Mismatch(differ.reason, lines[0], lines[1], differ.example)
+        return mismatch, validation.may_tell_more
     finally:
         if validation is not None:
             validation.context.solver.rest()
     context = validation.context
-    return Proved(tuple(context.assumptions), context.waiting_lanes.loops), _Hope()
+    return Proved(tuple(context.assumptions), context.waiting_lanes.loops), False
 
 
 def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:

@@ -41,20 +41,14 @@ class ExtraRegisters:
         lanes: KernelLanes,
         claims: ClaimChecker,
         tells: Callable[[Instruction], bool],
-        *,
-        bold: bool,
     ) -> None:
-        """`bold`: a value with which control comes into a loop is believed to stay until it comes
-        back with another one."""
         self._terms: Terms = memory.terms
         self._old, self._new = texts
         self._equality, self._memory, self._lanes = equality, memory, lanes
-        self._claims, self._tells, self._bold = claims, tells, bold
-        self.expected = False  # was a register expected to change before it did?
+        self._claims, self._tells = claims, tells
         self.carried = Carried(self._terms)
         self._differing: set[tuple[Pair, Reg]] = set()  # not always the same in both texts
         self._extra: dict[Pair, list[Reg]] = {}
-        self._computed: dict[int, frozenset[Reg]] = {}
 
     def at(self, pair: Pair) -> list[Reg]:
         """Registers that are live in the second text alone, and whose values no equation there
@@ -127,7 +121,6 @@ class ExtraRegisters:
         extra = self.at(pair)
         if not extra:
             return
-        source = cut.old_position, cut.new_position
         for reg in self.kept_at(pair):
             if old.get(reg) is not new.get(reg):
                 self._differing.add((pair, reg))
@@ -145,45 +138,11 @@ class ExtraRegisters:
             said = map(there.value, joint)
             return frozenset(c for c in said if c is not None and c.kind is not op.CONST)
 
-        changing = self._changing(pair, source) if not self._bold else frozenset()
         for reg in extra:
             held = self._as_first(there, new.get(reg), old, new, joint)
             value = _partly(self._terms, there, held, unknown_at(pair, reg))
-            # A counter that starts with 0 will come back with another value. Believing the 0
-            # first would prove the loop's body twice.
-            if value is not None and reg in changing and self._is_fleeting(value, reg, pair):
-                value, self.expected = None, True
             if self.carried.arrive(pair, reg, value, there.holding(held), given):
                 yield pair
-
-    def _changing(self, pair: Pair, source: Pair) -> frozenset[Reg]:
-        """The registers that a loop of the second text computes, where control comes into it."""
-        if not self._new.begins(pair[1]):
-            return frozenset()
-        number, cfg = self._new.block(pair[1]), self._new.cfg
-        loop = cfg.loops.get(number)
-        if loop is None or cfg.block_of[source[1]] in loop.blocks:
-            return frozenset()
-        return self._computed_in(number)
-
-    def _computed_in(self, header: int) -> frozenset[Reg]:
-        """The registers that a loop of the second text sets to something else than a number."""
-        registers = self._computed.get(header)
-        if registers is None:
-            cfg = self._new.cfg
-            body = cfg.indices(cfg.loops[header].blocks)
-            computing = (i for i in body if cfg.instructions[i].opcode != "mov" or cfg.read[i])
-            registers = frozenset(reg for i in computing for reg in cfg.written[i])
-            self._computed[header] = registers
-        return registers
-
-    def _is_fleeting(self, value: Term, reg: Reg, pair: Pair) -> bool:
-        """Is a value unlikely to be what the loop computes in each iteration? A number is unlikely;
-        and a register with a claim need not be known in another way."""
-        if value.kind is op.CONST:
-            return True
-        claims = self._claims.at(pair[0])
-        return any(c.register == reg and c.claim.relation == "is" for c in claims)
 
     def _as_first(
         self, there: Handover, held: Term, old: Path, new: Path, joint: tuple[Term, ...]

@@ -46,11 +46,6 @@ class Validation:
         one could not?"""
         return self.context.relation.extra.carried.lost and not self.context.lanes.looks
 
-    @property
-    def was_cautious(self) -> bool:
-        """Might a bold proof say more?"""
-        return self.context.relation.extra.expected
-
     def _begin(self) -> None:
         """Begin at the entry of both texts. If the second text has code before the image of the
         first block, that is run first while the first text stands still."""

@@ -48,10 +48,8 @@ class ProofContext:
         budget: Budget,
         *,
         thorough: bool = False,
-        bold: bool = False,
     ) -> None:
-        """With `thorough`, what a symbolic run of the first kernel knows counts everywhere; with
-        `bold`, what a register holds where a loop is entered is believed to stay at first."""
+        """With `thorough`, what a symbolic run of the first kernel knows counts everywhere."""
         self.allowed = assume
         self.assumptions: dict[str, None] = {}
         self.worklist = Worklist()
@@ -77,7 +75,7 @@ class ProofContext:
         )
         self.relation = Relation(
             self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
-            self.assumptions, bold=bold,
+            self.assumptions,
         )  # fmt: skip
         self.waiting_lanes = WaitingLanes(
             self.prover.simplifier, texts, lambda: lanes.merged, images.of

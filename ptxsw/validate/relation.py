@@ -43,11 +43,7 @@ class Relation:
         layout: SharedLayout | None,
         allowed: frozenset[str],
         assumptions: dict[str, None],
-        *,
-        bold: bool,
     ) -> None:
-        """`bold`: a value with which control comes into a loop is believed to stay until it comes
-        back with another one."""
         self._terms: Terms = memory.terms
         self._prover, self._memory = equality.prover, memory
         self._old, self._new = texts
@@ -55,7 +51,7 @@ class Relation:
         self.claims = ClaimChecker(claims, texts, equality, memory, allowed, assumptions)
         self.loads = HeldLoads(texts, self.claims, layout, equality)
         tells = self._runners(lenient=False)[1].tells
-        self.extra = ExtraRegisters(texts, equality, memory, lanes, self.claims, tells, bold=bold)
+        self.extra = ExtraRegisters(texts, equality, memory, lanes, self.claims, tells)
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
     def _runners(self, lenient: bool) -> tuple[Runner, Runner]:

@@ -3,13 +3,9 @@ because nobody writes what they read."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ptxsw.validate import Proved
-from ptxsw.validate.proof import Validation
-from ptxsw.validate.segment_proof import SegmentProof
 from tests.validate.test_warp import HEAD, ROWS, START, judged
 
 END = """
@@ -263,19 +259,6 @@ def test_two_ways_with_one_value_are_two_ways(lane: int, right: bool) -> None:
     assert isinstance(judged(old, new), Proved) == right
 
 
-def calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[tuple[Any, ...]]:
-    """The arguments of the calls of a method of a proof, as they come."""
-    arguments: list[tuple[Any, ...]] = []
-    method = getattr(owner, name)
-
-    def noted(self: Any, *given: Any) -> Any:
-        arguments.append(given)
-        return method(self, *given)
-
-    monkeypatch.setattr(owner, name, noted)
-    return arguments
-
-
 STEPS = ITERATIONS.format("add.s64 %rd6, %rd6, 8;\nld.global.f32 %f5, [%rd6];")
 
 
@@ -288,32 +271,15 @@ def in_steps(computed: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("computed", "right", "proofs"),
+    ("computed", "right"),
     [
-        ("", True, 1),
-        ("mov.u64 %sw_step, 8;", True, 1),
-        ("add.s64 %sw_step, %sw_step, 0;", True, 2),  # computed, and always the same
-        ("add.s64 %sw_step, %sw_step, 8;", False, 2),
+        ("", True),
+        ("mov.u64 %sw_step, 8;", True),
+        ("add.s64 %sw_step, %sw_step, 0;", True),  # computed, and always the same
+        ("add.s64 %sw_step, %sw_step, 8;", False),
     ],
 )
-def test_a_number_that_a_loop_computes_is_believed_to_stay_only_if_that_is_needed(
-    computed: str, right: bool, proofs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = calls(monkeypatch, Validation, "run")
+def test_a_number_is_believed_to_stay_until_a_loop_changes_it(computed: str, right: bool) -> None:
     old, new = in_steps(computed)
     new = new.replace(".reg .b32 %sw_x", ".reg .b64 %sw_step;\n.reg .b32 %sw_x", 1)
     assert isinstance(judged(old, new), Proved) == right
-    assert len(runs) >= proofs
-    assert len(runs) == proofs or not right
-
-
-def test_a_loop_is_proved_once_where_its_own_register_changes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    segments = calls(monkeypatch, SegmentProof, "prove")
-    old = f"{HEAD}{START}\n{STEPS}\nmov.f32 %f4, %f5;{END}"
-    new = old.replace("TURN:", "mov.u64 %sw_step, 8;\nTURN:")
-    new = new.replace("%rd6, 8;", "%rd6, 8;\nadd.s64 %sw_step, %sw_step, 8;")
-    new = new.replace(".reg .b32 %sw_x", ".reg .b64 %sw_step;\n.reg .b32 %sw_x", 1)
-    assert isinstance(judged(old, new), Proved)
-    assert len(segments) == len(set(segments))
