@@ -16,7 +16,6 @@ from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
 from ptxsw.ptx.ir import Function, Instruction, Module
 from ptxsw.terms.garbage import no_collection
-from ptxsw.validate.claims import read_claim
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
 from ptxsw.validate.scopes import renumbered
@@ -62,12 +61,13 @@ def validate(
         instruction, reason = wrong
         line = second.source.line(instruction.start)
         return Mismatch(f"ptxas refuses it: {reason}", None, line, {})
-    read = [read_claim(claim, first, kernel) for claim in claims]
-    edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
-
     # Here, since kernels of which nothing is made need no proof.
+    from ptxsw.validate.claims import read_claim
     from ptxsw.validate.proof import Validation
     from ptxsw.validate.proof_context import ProofContext
+
+    read = [read_claim(claim, first, kernel) for claim in claims]
+    edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
 
     def begin(thorough: bool) -> Validation:
         limit = budget or Budget()

@@ -1,21 +1,39 @@
-"""One path of each text, side by side: do they do the same where both are taken?"""
+"""One path of each text, side by side: do they do the same where both are taken?
+
+Stores of one epoch may change places, merge or be split: what counts is that both texts write the
+same bytes, under the same conditions, and that each of these bytes holds the same in the end.
+
+Where the second text has put stores off, the memories differ at either end of a path by what a
+claim says. Such a store counts for what memory holds. It is not made: it stands for one that the
+first text makes, but allows none of the second.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
 from ptxsw.validate.cuts import Cut
-from ptxsw.validate.memory_ssa import NOTHING, Bytes, StoreDifference, known_distance, multiple
+from ptxsw.validate.memory_ssa import (
+    CLAIMED,
+    NOTHING,
+    Bytes,
+    Store,
+    StoreDifference,
+    known_distance,
+    multiple,
+)
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch, TouchesBySum, uncovered
 from ptxsw.validate.questions import Questions
-from ptxsw.validate.stores import StoreComparison
 
+_MAX_PAIRS = 250_000
 _MAX_FACTS = 32
+_NEAR = 63  # nodes
 _MAX_VECTOR = 32  # bytes
 
 
@@ -61,11 +79,10 @@ class PathComparison:
     def _compare(self) -> Sequence[tuple[Event, Event]]:
         self._ends()
         met = self._events()
-        stores = StoreComparison(self._memory, self._equality, self._given)
         last = len(self._old.stores) - 1
         for epoch, (old, new) in enumerate(zip(self._old.stores, self._new.stores, strict=True)):
             first, second = self._pending if epoch == last else NOTHING
-            stores.compare([*old, *first], [*new, *second], epoch)
+            self._stores([*old, *first], [*new, *second], epoch)
         for touch in self._new.touches:
             self._touch(touch)
         assert self._old.end is not None
@@ -142,6 +159,73 @@ class PathComparison:
                     self._prover.example,
                 )
 
+    # ------------------------------------------------------------ stores
+
+    def _stores(self, old: Sequence[Store], new: Sequence[Store], epoch: int) -> None:
+        """Raises Differ where two lists of stores may leave different bytes."""
+        old, new = self._possible(old), self._possible(new)
+        # The usual case: nothing was done to the stores.
+        if len(old) == len(new) and all(map(self._identical, old, new)):
+            return
+        if len(old) * len(new) > _MAX_PAIRS:
+            raise Differ("too many stores are in a different order")
+        # First the same bytes are written, under the same conditions; a store that was put off
+        # counts as one of the second text, but allows it none. Then what these bytes hold.
+        own = [[s for s in stores if s.index != CLAIMED] for stores in (old, new)]
+        for store in own[1]:
+            reason = "the second text stores bytes that the first does not"
+            self._stored(store, own[0], reason, True)
+        for store in own[0]:
+            self._stored(
+                store, new, "the second text does not store bytes that the first stores", False
+            )
+        for store in new:
+            self._left(store, old, new, epoch, True)
+        for store in old:
+            self._left(store, old, new, epoch, False)
+
+    def _possible(self, stores: Sequence[Store]) -> list[Store]:
+        never = self._terms.not_
+        return [s for s in stores if never(s.guard) not in self._given]
+
+    def _identical(self, a: Store, b: Store) -> bool:
+        if (a.index == CLAIMED) != (b.index == CLAIMED):
+            return False
+        if a.target.space != b.target.space or a.target.size != b.target.size:
+            return False
+        pairs = (a.target.place, b.target.place), (a.guard, b.guard), (a.value, b.value)
+        return all(x is y for x, y in pairs) or all(self._same(x, y) for x, y in pairs)
+
+    def _stored(self, store: Store, others: Sequence[Store], reason: str, new: bool) -> None:
+        """Every byte of a store is written by one of the others whenever the store is made. Only
+        where those at a known distance do not cover all are the others compared."""
+        given = (*self._given, store.guard)
+        for distance in (known_distance, partial(self._distance, most=None)):
+            rest = uncovered(
+                store.target,
+                ((other.target, other.guard) for other in others),
+                distance,
+                lambda guard: self._prover.holds(guard, given),
+            )
+            if not rest:
+                return
+        example = self._prover.example
+        raise Differ(reason, None if new else store.index, store.index if new else None, example)
+
+    def _left(
+        self, store: Store, old: Sequence[Store], new: Sequence[Store], epoch: int, is_new: bool
+    ) -> None:
+        """What the bytes of a store hold in the end."""
+        target, given = store.target, self._given
+        held = (self._memory.load(stores, epoch, target, given) for stores in (old, new))
+        if not self._same(*held):
+            raise Differ(
+                "memory may differ after the stores",
+                None if is_new else store.index,
+                store.index if is_new else None,
+                self._prover.example,
+            )
+
     # ------------------------------------------------------------ accesses
 
     def _touch(self, touch: Touch) -> None:
@@ -217,13 +301,15 @@ class PathComparison:
             lambda guard: self._prover.holds(guard, given),
         )
 
-    def _distance(self, a: Bytes, b: Bytes) -> int | None:
+    def _distance(self, a: Bytes, b: Bytes, most: int | None = _NEAR) -> int | None:
+        """`a - b` in bytes, where the two are built on the same sum or are equal: looked into where
+        their difference has at most so many nodes."""
         distance = known_distance(a, b)
-        if distance is None and a.space == b.space and a.place.width == b.place.width:
-            difference = self._terms.sub(a.place, b.place)
-            near = difference.size < 64 and self._same(a.place, b.place)
-            return 0 if near else None
-        return distance
+        if distance is not None or a.space != b.space or a.place.width != b.place.width:
+            return distance
+        if most is not None and self._terms.sub(a.place, b.place).size > most:
+            return None
+        return 0 if self._same(a.place, b.place) else None
 
     def _aligned(self, touch: Touch, given: Sequence[Term]) -> bool:
         """Is the address a multiple of the access's size? Accesses of the first text are."""

@@ -25,12 +25,12 @@ from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.substitution import rebuild, substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.carried import chosen_by_condition
-from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.merged_paths import MergedPaths, names_all
+from ptxsw.validate.phi_translation import chosen_by_condition
 from ptxsw.validate.shared_views import SharedViews
+from ptxsw.validate.spaces import Declared
 from ptxsw.validate.text import MAX_KNOWN, Text
 from ptxsw.validate.warp import WARP_QUESTIONS, WarpView
 

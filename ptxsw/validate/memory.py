@@ -18,6 +18,7 @@ from typing import Any
 from ptxsw.facts.loads import CONSTANT, is_load
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Variable, type_width
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, split, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
@@ -279,7 +280,7 @@ class Memory:
 
 def holds_first(value: Term) -> bool:
     """Is some of a loaded value what memory held before any store of an epoch?"""
-    return any(node.kind != "float" and not _stores_of(node) for node in unknowns(value))
+    return any(node.kind is not op.FLOAT and not _stores_of(node) for node in unknowns(value))
 
 
 def stores_before(value: Term) -> frozenset[Bytes]:

@@ -22,6 +22,7 @@ from weakref import ref
 from msgspec import Struct, field
 
 from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.terms import Terms
 
@@ -256,7 +257,7 @@ def _layer(store: Written) -> Layer:
     work = [value]
     while work:
         part = work.pop()
-        if part.kind == "concat" and all(p.width % 8 == 0 for p in part.args):
+        if part.kind is op.CONCAT and all(p.width % 8 == 0 for p in part.args):
             work.extend(part.args)  # the high part first, so that the low one is next
         else:
             pieces[at] = part

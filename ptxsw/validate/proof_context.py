@@ -18,7 +18,6 @@ from ptxsw.terms.terms import Terms
 from ptxsw.validate.barrier_pairs import BarrierPairs
 from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.cut_point_map import CutPointMap, Worklist
-from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.evaluate import Computed
 from ptxsw.validate.indices import Indices
@@ -27,6 +26,7 @@ from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.relation import Relation
+from ptxsw.validate.spaces import Declared
 from ptxsw.validate.text import Text
 from ptxsw.validate.waiting_lanes import WaitingLanes
 

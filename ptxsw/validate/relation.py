@@ -1,8 +1,8 @@
 """The relation of two texts: assumed where a comparison begins, proved where one ends.
 
 Registers that live on in both texts are equal. Registers of the second text alone hold what a
-claim says (`claims.py`), what a load gave (`held_loads.py`), or what control has brought
-(`extra_registers.py`).
+claim says (`claims.py`), what a load gave (`available_loads.py`), or what control has brought
+(`live_through.py`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
+from ptxsw.validate.available_loads import AvailableLoads
 from ptxsw.validate.claims import ClaimChecker, ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
-from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.extra_registers import ExtraRegisters
-from ptxsw.validate.held_loads import HeldLoads
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.live_through import LiveThrough
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner
+from ptxsw.validate.spaces import Declared, Windows
 from ptxsw.validate.text import Text
-from ptxsw.validate.windows import Windows
 
 
 class Relation:
@@ -49,9 +48,9 @@ class Relation:
         self._old, self._new = texts
         self._declared, self._lanes = declared, lanes
         self.claims = ClaimChecker(claims, texts, equality, memory, allowed, assumptions)
-        self.loads = HeldLoads(texts, self.claims, layout, equality)
+        self.loads = AvailableLoads(texts, self.claims, layout, equality)
         tells = self._runners(lenient=False)[1].tells
-        self.extra = ExtraRegisters(texts, equality, memory, lanes, self.claims, tells)
+        self.extra = LiveThrough(texts, equality, memory, lanes, self.claims, tells)
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
     def _runners(self, lenient: bool) -> tuple[Runner, Runner]:

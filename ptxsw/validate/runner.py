@@ -35,8 +35,8 @@ from ptxsw.validate.memory import Memory, holds_first, stores_before, used_part
 from ptxsw.validate.memory_ssa import Bytes, Store
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import End, Event, Path, Touch
+from ptxsw.validate.spaces import Windows
 from ptxsw.validate.warp import WarpView
-from ptxsw.validate.windows import Windows
 
 MAX_PATHS = 64
 """Paths of one segment of one text."""

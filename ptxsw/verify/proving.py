@@ -1,15 +1,132 @@
-"""Is there a proof that two kernels are equal? By `ptxsw.validate`, from the two texts."""
+"""Is there a proof that two kernels are equal? By `ptxsw.validate`, from the two texts, and from
+what they tell of shared memory that was permuted: nothing is judged here, and a layout that is read
+wrongly proves nothing.
+
+Where there is no proof: the interpreter gives all accesses one order, and nothing else runs beside
+the kernel. Two kernels that differ in this may do the same in all launches and yet not be equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import combinations, islice, product
 
 from msgspec import Struct
 
+from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.emulator.budget import Budget, OutOfTime
-from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, leaves
+from ptxsw.ptx.isa import Effect, Trait, effects, row, space
+from ptxsw.ptx.opcodes import ATOMIC, FENCE
 from ptxsw.validate import Outcome, Proved, validate
-from ptxsw.verify.inferred_layout import layouts
+
+_MOST = 24
+_MOST_SHIFTS = 3
+
+
+def layouts(module: Module, first: Function, second: Function) -> Iterator[Permutation]:
+    """The permutations of which the shifts and masks stand in lines that only the second text
+    has, the likeliest first. `module` is that of the second text."""
+    if not any(v.space == "shared" for v in (*module.variables, *second.body.variables)):
+        return
+    added = tuple(_added(first, second))
+    shifts = sorted(set(_numbers(added, "shr")))
+    masks = sorted({m for op in ("and", "selp") for m in _numbers(added, op) if 0 < m < ROW - 1})
+    dynamic = _dynamic(module, second) if _asks_size(added) else ()
+    counts = range(min(len(shifts), _MOST_SHIFTS), 0, -1)
+    chosen = (some for count in counts for some in combinations(shifts, count))
+    yield from islice(_permutations(chosen, masks, dynamic), _MOST)
+
+
+def _permutations(
+    shifts: Iterable[tuple[int, ...]], masks: list[int], dynamic: tuple[str, ...]
+) -> Iterator[Permutation]:
+    for some, mask in product(shifts, masks):
+        try:
+            yield Permutation(some, mask, dynamic)
+        except ValueError:
+            continue  # these numbers make none
+
+
+def _added(first: Function, second: Function) -> Iterator[Instruction]:
+    """The instructions of the second text that the first does not have, or not as often."""
+    left = Counter(_key(i) for i in first.body.instructions)
+    for instruction in second.body.instructions:
+        key = _key(instruction)
+        if left[key]:
+            left[key] -= 1
+        else:
+            yield instruction
+
+
+def _key(instruction: Instruction) -> tuple[object, ...]:
+    return instruction.opcode, instruction.modifiers, instruction.operands, instruction.guard
+
+
+def _numbers(added: Iterable[Instruction], opcode: str) -> Iterator[int]:
+    for instruction in added:
+        if instruction.opcode == opcode:
+            yield from (o.value for o in instruction.operands if isinstance(o, Int))
+
+
+def _asks_size(added: Iterable[Instruction]) -> bool:
+    size = Special("%dynamic_smem_size")
+    return any(leaf == size for i in added for leaf in leaves(i.operands))
+
+
+def _dynamic(module: Module, function: Function) -> tuple[str, ...]:
+    declared = (*module.variables, *function.body.variables)
+    return tuple(v.name for v in declared if v.space == "shared" and v.is_dynamic)
+
+
+_ORDER = frozenset({
+    "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio", "cta", "cluster", "gpu",
+    "sys",
+})  # fmt: skip
+
+
+def beyond_runs(first: tuple[Module, Function], second: tuple[Module, Function]) -> str | None:
+    """How two kernels differ in what no run shows; None where they do not."""
+    one, other = [*_instructions(*first)], [*_instructions(*second)]
+    if _read_only(other) - _read_only(one):
+        return "no run shows what other kernels write to memory that is newly read by .nc"
+    if any(map(_orders, (*one, *other))) and _accesses(one) != _accesses(other):
+        return "no run shows whether fences and ordered accesses still order the others"
+    return None
+
+
+def _instructions(module: Module, kernel: Function) -> Iterator[Instruction]:
+    """Those of a kernel, and of all functions it might call."""
+    for function in module.functions:
+        if function is kernel or (function.kind == "func" and function.body_span is not None):
+            yield from function.body.instructions
+
+
+def _read_only(instructions: list[Instruction]) -> Counter[str]:
+    return Counter(i.opcode for i in instructions if "nc" in i.modifiers)
+
+
+def _orders(instruction: Instruction) -> bool:
+    """Is it there for the order of memory? Barriers of blocks order it too, and runs show that."""
+    effect = effects(instruction.opcode, instruction.modifiers)
+    if effect & ATOMIC and not _ORDER.isdisjoint(instruction.modifiers):
+        return True
+    op = row(instruction.opcode, instruction.modifiers)
+    if effect & Effect.CALL or (op is not None and Trait.BARRIER in op.traits):
+        return False
+    return bool(effect & FENCE)
+
+
+def _accesses(instructions: list[Instruction]) -> list[tuple[str, tuple[str, ...]]]:
+    """All that touches memory which other threads see, or orders it, as it stands in the text."""
+    touching = Effect.READ | Effect.WRITE | FENCE | ATOMIC
+    return [
+        (i.opcode, i.modifiers)
+        for i in instructions
+        if effects(i.opcode, i.modifiers) & touching and space(i) not in ("param", "const")
+    ]
+
 
 SECONDS = 60.0
 """CPU time of a proof: real kernels take a few seconds, and past a minute few proofs succeed."""

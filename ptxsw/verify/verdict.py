@@ -13,10 +13,9 @@ from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.failures import Failure, failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.simt.run import require_64_bits
-from ptxsw.verify.beyond_runs import beyond_runs
 from ptxsw.verify.differential import Comparison, Difference, compare
 from ptxsw.verify.launches import Launch, invent
-from ptxsw.verify.proving import Proof, Unproved, prove
+from ptxsw.verify.proving import Proof, Unproved, beyond_runs, prove
 
 SEEDS = (1, 2, 3)
 

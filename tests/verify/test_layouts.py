@@ -12,7 +12,7 @@ from ptxsw.changes.options import Options
 from ptxsw.changes.permutation import Permutation
 from ptxsw.driver.pipeline import optimize
 from ptxsw.parser import parse
-from ptxsw.verify.inferred_layout import layouts
+from ptxsw.verify.proving import layouts
 from ptxsw.verify.verdict import Proved
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs" / "ptx"

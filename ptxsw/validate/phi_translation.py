@@ -18,7 +18,7 @@ from ptxsw.facts.loads import CONSTANT
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, arguments, bottom_up, split
+from ptxsw.terms.node import Term, Variance, arguments, bottom_up, split
 from ptxsw.terms.origin import OF_LOOPS
 from ptxsw.terms.substitution import rebuild
 from ptxsw.terms.terms import Terms
@@ -27,11 +27,14 @@ from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import MAX_KNOWN, Text
 
+Arrival = tuple[frozenset[Term], Term | None]
+"""What was decided, and the value; None for one that may change."""
+
 _Items = tuple[int, tuple[tuple[Term, int], ...]]
 """A sum without its constant: its width, and each term with its coefficient."""
 
 
-class Handover:
+class PhiTranslation:
     """Expresses values at the end of a path of the first text in the terms of the place where it
     ends. `loops` are those that may have gone on in some lane. `steady`: is memory the same in both
     texts, so that values may be expressed as loads?"""
@@ -127,3 +130,24 @@ class Handover:
         if self._memory.load(self._old.stores[-1], epoch, before, self._given) is not node:
             return None
         return self._memory.load((), 0, Bytes(space, args[0], size), ())
+
+
+def chosen_by_condition(terms: Terms, arrivals: Sequence[Arrival], name: str) -> Term | None:
+    """One value for several arrivals: a choice by the conditions in which they differ. `name` is
+    the unknown that stands for values that are not known."""
+    (decided, value), *others = arrivals
+    if all(other is value for _, other in others):
+        return value
+    for condition in sorted(decided, key=lambda c: c.id):
+        never = terms.not_(condition)
+        there = [arrival for arrival in arrivals if condition in arrival[0]]
+        elsewhere = [arrival for arrival in arrivals if never in arrival[0]]
+        if elsewhere and len(there) + len(elsewhere) == len(arrivals):
+            sides = [chosen_by_condition(terms, side, name) for side in (there, elsewhere)]
+            width = next((s.width for s in sides if s is not None), 0)
+            if not width:
+                return None
+            unknown = terms.atom(name, width, Variance.LANE)
+            yes, no = (unknown if side is None else side for side in sides)
+            return terms.ite(condition, yes, no)
+    return None

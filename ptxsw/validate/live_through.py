@@ -1,8 +1,15 @@
 """Registers that live on in the second text alone, and what they hold from place to place.
 
-Their values follow from the text, or are taken along from where control comes: as values over the
-next place (`handover.py`), told apart by what was decided on the path (`carried.py`), or as what
-the first text's register of the same name still holds.
+    @%p bra JOIN;                  %keep is what was there before, where %p is true
+    ld.global.nc.f32 %f1, [%rd4];
+    mov.b32 %keep, %f1;            and what the load gives, where it is not
+    JOIN:
+
+Their values follow from the text, or are taken along from where control comes: a value that can be
+said at a place (`phi_translation.py`) is known where control arrives with it. Where it arrives with
+several, what was decided on the path tells them apart, if that can be said, too. Where it cannot, a
+register of the first text may hold the same on all paths; and the first text's register of the same
+name may still hold it.
 """
 
 from __future__ import annotations
@@ -10,26 +17,100 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
 
+from msgspec import Struct
+
 from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.carried import Carried, unknown_at
 from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.handover import Handover
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path
+from ptxsw.validate.phi_translation import Arrival, PhiTranslation, chosen_by_condition
 from ptxsw.validate.text import Text
+
+_MAX_ARRIVALS = 6
+
+
+class _Held(Struct):
+    """What control has come with in a register: the arrivals, the registers of the first text that
+    have held the same on all of them, and what follows of the value."""
+
+    arrivals: list[Arrival]
+    holding: frozenset[Term]
+    value: Term | None
+
+
+class Arrivals:
+    """Values with which control comes to pairs of places."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._held: dict[Pair, dict[Reg, _Held]] = {}
+        self.registers: dict[Term, Reg] = {}  # of the first text, by unknowns in the values
+
+    @property
+    def lost(self) -> bool:
+        """Is nothing known of a register that control has come with?"""
+        return any(held.value is None for regs in self._held.values() for held in regs.values())
+
+    def at(self, pair: Pair) -> Mapping[Reg, Term | None]:
+        """The registers that control has come with; None where nothing is known of one."""
+        return {reg: held.value for reg, held in self._held.get(pair, {}).items()}
+
+    def arrive(
+        self,
+        pair: Pair,
+        reg: Reg,
+        value: Term | None,
+        holding: frozenset[Term],
+        given: frozenset[Term],
+    ) -> bool:
+        """Record that control arrives at a pair with a value, expressed in the terms of that place,
+        under the conditions `given`. `holding` are the registers of the first text that hold the
+        same value. Returns whether less is known now than before."""
+        arrival = given, value
+        held = self._held.setdefault(pair, {}).setdefault(reg, _Held([arrival], holding, value))
+        before, arrivals = held.value, held.arrivals
+        few = len(arrivals) <= _MAX_ARRIVALS
+        # Even one with a known value counts: what was decided on it tells it apart.
+        if arrival not in arrivals and (few or all(value is not other for _, other in arrivals)):
+            arrivals.append(arrival)
+        held.holding &= holding
+        held.value = self._joined(held, unknown_at(pair, reg))
+        return before is not None and held.value is not before
+
+    def _joined(self, held: _Held, name: str) -> Term | None:
+        """The value for several arrivals."""
+        (_, value), *others = held.arrivals
+        if any(other is not value for _, other in others):
+            few = len(others) < _MAX_ARRIVALS
+            value = chosen_by_condition(self._terms, held.arrivals, name) if few else None
+        if not held.holding:
+            return value
+        # A register of the first text that held the same on every arrival: exact, where the choice
+        # by conditions has an unknown or could not be made.
+        word = min(held.holding, key=lambda word: word.id)
+        if value is None:
+            return word
+        unknown = self._terms.atom(name, word.width, Variance.LANE)
+        return substitute(self._terms, value, lambda node: word if node is unknown else None)
+
+
+def unknown_at(pair: Pair, reg: Reg) -> str:
+    """The name of the unknown for what a register holds at a pair if nothing is known of it."""
+    return f"unknown {pair} {reg.name}@{reg.scope}"
+
 
 _MAX_DEPTH = 100  # equations, one in another
 
 
-class ExtraRegisters:
+class LiveThrough:
     """What registers of the second text alone hold at pairs of places. `tells`: does the
     result of an instruction of the second follow from its operands at any time?"""
 
@@ -46,7 +127,7 @@ class ExtraRegisters:
         self._old, self._new = texts
         self._equality, self._memory, self._lanes = equality, memory, lanes
         self._claims, self._tells = claims, tells
-        self.carried = Carried(self._terms)
+        self.carried = Arrivals(self._terms)
         self._differing: set[tuple[Pair, Reg]] = set()  # not always the same in both texts
         self._extra: dict[Pair, list[Reg]] = {}
 
@@ -130,7 +211,9 @@ class ExtraRegisters:
         # load would mean two things.
         steady = not cut.stores and not self._claims.puts_off(pair[0])
         loops = self._old.loops_gone_on(cut.old_position, pair[0], self._lanes.images)
-        there = Handover(self._memory, self._old, old, live, joint, loops=loops, steady=steady)
+        there = PhiTranslation(
+            self._memory, self._old, old, live, joint, loops=loops, steady=steady
+        )
         self.carried.registers.update(there.registers)
 
         @cache  # expressing conditions in terms of the next place is slow
@@ -141,11 +224,11 @@ class ExtraRegisters:
         for reg in extra:
             held = self._as_first(there, new.get(reg), old, new, joint)
             value = _partly(self._terms, there, held, unknown_at(pair, reg))
-            if self.carried.arrive(pair, reg, value, there.holding(held), given):
+            if self.carried.arrive(pair, reg, value, there.holding(held), given()):
                 yield pair
 
     def _as_first(
-        self, there: Handover, held: Term, old: Path, new: Path, joint: tuple[Term, ...]
+        self, there: PhiTranslation, held: Term, old: Path, new: Path, joint: tuple[Term, ...]
     ) -> Term:
         """A value of the second text as the first computed it, if only that form can be expressed
         at the next place: the second got it by a shuffle, the first from memory."""
@@ -159,7 +242,7 @@ class ExtraRegisters:
         return held
 
 
-def _partly(terms: Terms, there: Handover, value: Term, name: str) -> Term | None:
+def _partly(terms: Terms, there: PhiTranslation, value: Term, name: str) -> Term | None:
     """A value in the terms of the next place. Sides of a choice that cannot be expressed there
     become an unknown. Only one side counts at a time, so one unknown serves for all of them."""
     said = there.value(value)

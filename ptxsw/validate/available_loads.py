@@ -28,7 +28,7 @@ LoadedRegister = tuple[int, Reg]
 stores."""
 
 
-class HeldLoads:
+class AvailableLoads:
     """Which registers of the second text hold what memory held, where control comes to a pair of
     places."""
 
