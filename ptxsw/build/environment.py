@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ptxsw.build import compiler_caches
-from ptxsw.build.script import home, write_script
+from ptxsw.build import compiler_caches, gcc
+from ptxsw.build.script import home, write_program, write_script
 from ptxsw.build.toolkit import shadow
 from ptxsw.toolchain import find
 from ptxsw.toolchain.process import without_our_locale
@@ -27,6 +28,7 @@ _PATHS = ("PTXSW_REPORT", "PTXSW_LOG", "PTXSW_CACHE", "PTXSW_TUNED")
 _PROGRAMS = ("PTXSW_REAL_PTXAS", "PTXSW_REAL_NVPTX_AS")
 _PREFIX = "PTXSW_"
 _CLANG = re.compile(r"clang-(?P<version>\d+)")  # what `clang` is a link to
+_OF_GCC = re.compile(r".*-accel-nvptx-none-gcc(-\d+)?")
 _LEAST_CLANG = 13  # the first that can be told not to warn of options that it does not need
 _RELATED = {"amdclang", "dpcpp", "hipcc", "icpx", "icx"}  # obey the same variable, by other numbers
 
@@ -46,6 +48,7 @@ def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
     OSError or ToolkitError."""
     environ = {**without_our_locale(environ), **absolute_paths(environ)}
     wrapper = script(environ)
+    write_gcc_scripts(environ, wrapper.parent)
     changed = {
         "PATH": f"{wrapper.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
         **nvcc_variables(environ, wrapper),
@@ -110,6 +113,26 @@ def _toolkit_of_clang(environ: Mapping[str, str]) -> str | None:
     above, directory = os.path.split(os.path.dirname(os.path.realpath(ptxas)))
     is_toolkit = os.path.isdir(os.path.join(above, "nvvm", "libdevice"))
     return above if directory == "bin" and is_toolkit else None
+
+
+def write_gcc_scripts(environ: Mapping[str, str], directory: Path) -> None:
+    """Has GCC's compilers for nvptx take their assembler from us: one that is called by its name
+    finds them on `PATH`, where `directory` is to be the first, and there is no variable for their
+    options. Raises OSError."""
+    assembler = gcc.real_nvptx_as(environ)
+    compilers: dict[str, str] = {}
+    for place in _directories(environ) if assembler is not None else ():
+        for name in filter(_OF_GCC.fullmatch, _listed(place) if place != str(directory) else ()):
+            compilers.setdefault(name, os.path.join(place, name))
+    for name in filter(_OF_GCC.fullmatch, _listed(str(directory))):
+        if name not in compilers:
+            (directory / name).unlink(missing_ok=True)
+    if assembler is None or not compilers:
+        return
+    place = str(write_script(home(environ) / "gcc" / "as", assembler.path, for_gcc=True).parent)
+    for name, path in compilers.items():
+        words = f"exec {shlex.quote(path)} {shlex.quote(f'-B{place}')}"
+        write_program(directory / name, f'#!/bin/sh\n# Written by ptxsw exec.\n{words} "$@"\n')
 
 
 def triton_variables(environ: Mapping[str, str]) -> dict[str, str]:

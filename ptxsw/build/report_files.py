@@ -14,8 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# nvcc's names of temporary files: new ones in every build.
-_TEMPORARY = pattern(r"^tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_")
+# Names of temporary files, which are others in every build: nvcc's begin so, and end as the source
+# does; GCC's say nothing of it.
+_OF_NVCC = pattern(r"^tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_")
+_OF_GCC = pattern(r"^cc[0-9A-Za-z]{6}$")
 
 
 _PLACE = ("line", "source_line", "delta", "rewrite")
@@ -28,9 +30,11 @@ def save_report(directory: str, path: str, arch: str, report: bytes) -> str:
     The name is made of the file's, the architecture and a digest of path and content: the next
     build of the same thing replaces it. Raises OSError.
     """
-    stem = os.path.splitext(_TEMPORARY.sub("", os.path.basename(path)))[0]
-    stem = file_stem(stem) or "input"
     data = json.loads(report)
+    stem = os.path.splitext(_OF_NVCC.sub("", os.path.basename(path)))[0]
+    if _OF_GCC.match(stem) and data["kernels"]:
+        stem = data["kernels"][0]["name"]
+    stem = file_stem(stem) or "input"
     place = os.path.join(os.path.dirname(os.path.abspath(path)), stem)
     data["file"] = path
     digest = key(os.fsencode(place), json.dumps(data["kernels"]).encode())[:12]

@@ -107,9 +107,14 @@ def write_script(
     start unless `PTXSW_REAL_PTXAS` (`PTXSW_REAL_NVPTX_AS`) is set, or, `for_clang`, unless clang
     was given a toolkit.
 
-    The script is complete or not there, also for builds that run meanwhile. Raises OSError.
+    Raises OSError.
     """
-    text = _text(real, for_gcc, for_clang)
+    return write_program(path, _text(real, for_gcc, for_clang))
+
+
+def write_program(path: Path, text: str) -> Path:
+    """Writes a script, which is complete or not there, also for builds that run meanwhile. Raises
+    OSError."""
     if not path.is_symlink() and path.exists() and path.read_text() == text:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)

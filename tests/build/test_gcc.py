@@ -14,7 +14,7 @@ import pytest
 from ptxsw.build import gcc
 from ptxsw.build.advice import advice
 from ptxsw.build.gcc import AsCommandLine
-from tests.build.conftest import DRIVER, ROOT, Done, environment, run
+from tests.build.conftest import DRIVER, PTXSW, ROOT, Done, environment, run
 
 PREAMBLE = """\
 // BEGIN PREAMBLE
@@ -166,3 +166,22 @@ def test_gcc_builds(version: str, files: Path, real: str, ptxas: str) -> None:
     done = run([*command, "blur.c", "-o", "blur", *shlex.split(said[1])], files, environ)
     assert done.status == 0 and (files / "blur").stat().st_size > 0
     assert (files / "reports").exists(), "the stand-in was asked"
+
+
+def test_exec_reaches_the_assembler_of_gcc(files: Path, real: str, ptxas: str) -> None:
+    """By the compilers for nvptx, which GCC looks for on `PATH`. Reports have no temporary names:
+    a second build replaces them."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc")
+    path = {"PATH": f"{Path(ptxas).parent}:{os.environ['PATH']}", "XDG_DATA_HOME": str(files)}
+    environ = {**environment(files, real, path), "PTXSW_REPORT": str(files / "reports")}
+    (files / "blur.c").write_text(OPENACC)
+    offload = "-foffload-options=nvptx-none=-misa=sm_80 -mptx=7.0 -Wa,--no-verify"
+    command = ["gcc", "-O2", "-fopenacc", "-foffload=nvptx-none", offload, "-w", "blur.c"]
+    if run([*command, "-o", "plain"], files, environ).status != 0:
+        pytest.skip("a gcc without nvptx offloading")
+    for _ in range(2):
+        done = run([str(PTXSW), "exec", "--", *command, "-o", "blur"], files, environ)
+        assert done.status == 0, done.stderr
+        (report,) = (files / "reports").iterdir()
+        assert not report.name.startswith("cc")
