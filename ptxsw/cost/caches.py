@@ -96,8 +96,8 @@ def traffic(touches: Touches, setting: Setting) -> CacheTraffic:
         at_random += misses / draws
     return CacheTraffic(
         l2, dram,
-        _shares(touches, missed.astype(float)),
-        _spread_shares(touches, behind, at_random),
+        _shares(touches, touches.number, missed.astype(float)),
+        _shares(touches, behind.number, at_random),
     )  # fmt: skip
 
 
@@ -168,17 +168,9 @@ def _characteristic_time(gaps: Array, rate: float, capacity: float) -> float:
     return float(min(lasting[last], np.nextafter(following, 0.0)))
 
 
-def _shares(touches: Touches, misses: Array) -> dict[int, float]:
-    """By instruction, the share of its touches that miss."""
+def _shares(touches: Touches, numbers: Array, misses: Array) -> dict[int, float]:
+    """By instruction, the share of its touches that miss; `misses` has those of some `numbers`."""
     most = int(touches.number.max()) + 1
     counts = np.bincount(touches.number, minlength=most)
-    lost = np.bincount(touches.number, weights=misses, minlength=most)
-    return {int(n): float(lost[n] / counts[n]) for n in np.flatnonzero(counts)}
-
-
-def _spread_shares(touches: Touches, behind: Touches, misses: Array) -> dict[int, float]:
-    """The same of all touches, where only those behind the first-level cache can miss."""
-    most = int(touches.number.max()) + 1
-    counts = np.bincount(touches.number, minlength=most)
-    lost = np.bincount(behind.number, weights=misses, minlength=most)
+    lost = np.bincount(numbers, weights=misses, minlength=most)
     return {int(n): float(lost[n] / counts[n]) for n in np.flatnonzero(counts)}

@@ -29,7 +29,7 @@ from ptxsw.analysis.coalescing import LANES, LINE
 from ptxsw.cost.account import Account, Case, Ends, Interval, exactly, total
 from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
 from ptxsw.cost.machine_code import TENSOR
-from ptxsw.cost.occupancy import UnknownTarget, limits, resident_share
+from ptxsw.cost.occupancy import UnknownTarget, limits, occupancy
 
 if TYPE_CHECKING:
     from ptxsw.cost.counted import Counted
@@ -69,9 +69,9 @@ def account(
     waves = total(asked.of(use.index, width=use.width) * use.executions for use in counted.uses)
     waves += exactly(counted.spilled)
     resident = {
-        threads: resident_share(
+        threads: occupancy(
             arch, block_threads=threads, registers=counted.registers, shared=counted.shared
-        )
+        ).fraction
         for threads in _threads(arch, block)
     }
     near, far = counted.waits

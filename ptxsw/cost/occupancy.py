@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -78,22 +78,6 @@ class OccupancyStep(NamedTuple):
     fraction: float
 
 
-class Occupancy(Struct, frozen=True):
-    """Resident blocks and warps of one multiprocessor. With 0 blocks the kernel cannot be launched.
-
-    `limiter` is the resource that runs out first: "warps", "blocks", "registers", "shared" or
-    "barriers"; where several do at once, the first in this order. `next_steps` are the nearest
-    steps up and down in registers and shared memory, everything else as it is.
-    """
-
-    blocks: int
-    warps: int
-    fraction: float  # of the warps that can be resident
-    limiter: str
-    allowed: Allowed
-    next_steps: tuple[OccupancyStep, ...]
-
-
 class _Need(Struct, frozen=True, kw_only=True):
     """What one block takes."""
 
@@ -102,6 +86,28 @@ class _Need(Struct, frozen=True, kw_only=True):
     shared: int  # bytes, static and dynamic
     barriers: int = 1
     carveout: int | None = None
+
+
+class Occupancy(Struct, frozen=True, dict=True):
+    """Resident blocks and warps of one multiprocessor. With 0 blocks the kernel cannot be launched.
+
+    `limiter` is the resource that runs out first: "warps", "blocks", "registers", "shared" or
+    "barriers"; where several do at once, the first in this order.
+    """
+
+    blocks: int
+    warps: int
+    fraction: float  # of the warps that can be resident
+    limiter: str
+    allowed: Allowed
+    _machine: Limits
+    _need: _Need | None  # None where no block fits for its size
+
+    @cached_property
+    def next_steps(self) -> tuple[OccupancyStep, ...]:
+        """The nearest up and down in registers and shared memory, everything else as it is."""
+        need = self._need
+        return () if need is None else tuple(_next_steps(self._machine, need, self.blocks))
 
 
 def limits(target: str) -> Limits:
@@ -138,7 +144,8 @@ def occupancy(
         raise ValueError("a block has a thread or more, and no resource is negative")
     machine = limits(target)
     if block_threads > machine.block_threads:
-        return Occupancy(0, 0, 0.0, "warps", Allowed(0, machine.blocks, None, None, None), ())
+        none = Allowed(0, machine.blocks, None, None, None)
+        return Occupancy(0, 0, 0.0, "warps", none, machine, None)
     need = _Need(
         warps=-(-block_threads // WARP), registers=registers, shared=shared, barriers=barriers,
         carveout=carveout,
@@ -147,19 +154,7 @@ def occupancy(
     blocks = _least(allowed)
     limiter = next(n for n, v in zip(allowed._fields, allowed, strict=True) if v == blocks)
     warps = blocks * need.warps
-    return Occupancy(
-        blocks, warps, warps / machine.warps, limiter, allowed, _next_steps(machine, need, blocks)
-    )
-
-
-def resident_share(target: str, *, block_threads: int, registers: int, shared: int = 0) -> float:
-    """The share of the warps of a multiprocessor that are resident, as `occupancy` has it, which
-    tells the next steps, too. Raises UnknownTarget."""
-    machine = limits(target)
-    if block_threads > machine.block_threads:
-        return 0.0
-    need = _Need(warps=-(-block_threads // WARP), registers=registers, shared=shared)
-    return _least(_allowed(machine, need)) * need.warps / machine.warps
+    return Occupancy(blocks, warps, warps / machine.warps, limiter, allowed, machine, need)
 
 
 def register_steps(
@@ -240,21 +235,19 @@ def _round_up(value: int, unit: int) -> int:
 # ---------------------------------------------------------------- the steps
 
 
-def _next_steps(machine: Limits, need: _Need, blocks: int) -> tuple[OccupancyStep, ...]:
+def _next_steps(machine: Limits, need: _Need, blocks: int) -> Iterator[OccupancyStep]:
     """The nearest steps. More of a resource never lets more blocks in, so each is found by
     bisection."""
-    steps = []
     for resource, value, most, blocks_of in (
         ("registers", need.registers, machine.thread_registers, _by_registers(machine, need)),
         ("shared", need.shared, machine.block_shared, _by_shared(machine, need)),
     ):
         better = _last(blocks_of, min(value, most), blocks + 1)
         if better is not None:
-            steps.append(_step(machine, need, resource, better, blocks_of(better)))
+            yield _step(machine, need, resource, better, blocks_of(better))
         same = _last(blocks_of, most, blocks)
         if blocks and same is not None and same < most:
-            steps.append(_step(machine, need, resource, same + 1, blocks_of(same + 1)))
-    return tuple(steps)
+            yield _step(machine, need, resource, same + 1, blocks_of(same + 1))
 
 
 def _step(machine: Limits, need: _Need, resource: str, at: int, blocks: int) -> OccupancyStep:

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from ptxsw.analysis.banks import wavefronts
 from ptxsw.cost.caches import SECTOR, Touches
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Module
@@ -37,8 +38,7 @@ _THREADS: Final = 4096  # of the blocks that run side by side
 _TOUCHES: Final = 300_000  # sectors that are remembered
 _OFTEN: Final = 32  # times after which one in `_THINNED` is looked at
 _THINNED: Final = 13
-_WORD: Final = 4  # bytes of a bank
-_BANKS: Final = 32
+_WORD: Final = 4  # bytes
 
 
 class TooLong(ValueError):
@@ -210,21 +210,10 @@ class _Counting:
 
 
 def _passes(warps: Array, offsets: Array, size: int) -> int:
-    """Passes through the banks: of each warp as many as different words lie in one bank; lanes of
-    8 and 16 bytes take two and four passes at least, half and a quarter of the warp each."""
-    words = -(-size // _WORD)
+    """Passes through the banks of all warps."""
     offsets = np.broadcast_to(offsets, len(warps))
-    lane = np.arange(len(warps)) % _BANKS
-    part = warps * words + lane * words // _BANKS  # what is served at a time
-    word = (offsets[:, None] // _WORD + np.arange(words)).reshape(-1)
-    part = np.repeat(part, words)
-    distinct = np.unique(part * (1 << 24) + word)
-    bank = (distinct >> 24) * _BANKS + distinct % _BANKS
-    parts, ways = np.unique(bank, return_counts=True)
-    most: dict[int, int] = {}
-    for which, count in zip((parts // _BANKS).tolist(), ways.tolist(), strict=True):
-        most[which] = max(most.get(which, 0), count)
-    return sum(most.values())
+    borders = np.flatnonzero(np.diff(warps)) + 1
+    return sum(wavefronts(tuple(one.tolist()), size) for one in np.split(offsets, borders))
 
 
 class _Window(_Counting):

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.changes.options import Options, block_shape
 from ptxsw.codegen.excerpt import Excerpt, Excerpts
 from ptxsw.cost import gpu as gpus
 from ptxsw.cost import machine_code, sass
-from ptxsw.cost.account import Interval
+from ptxsw.cost.account import Interval, exactly
 from ptxsw.cost.estimate import estimate, iteration
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.iterations import stretches
@@ -49,6 +48,7 @@ FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
 _LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
 _NO_LAUNCH = "no launch is given: how often loops iterate and what caches hold is not known"
+_NO_REGISTERS = "the registers are not known: no occupancy; name them with --registers"
 _NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
 
 
@@ -157,13 +157,6 @@ def _launch(given: Launch | Mapping[str, Any] | None) -> Launch | None:
     return from_json(json.dumps(given))[0]
 
 
-class _Run(Struct, frozen=True):
-    """A kernel taken out of its text, and its symbolic run."""
-
-    excerpt: Excerpt
-    trace: Trace
-
-
 class _Text:
     """A text on a GPU."""
 
@@ -175,17 +168,17 @@ class _Text:
             text, module, machine.arch, asked, timeout=_TIMEOUT
         )
         self._arch = self._target or machine.arch
-        self._last: _Run | None = None
+        self._last: tuple[Excerpt, Trace] | None = None
 
     @cached_property
     def _excerpts(self) -> Excerpts:
         return Excerpts(self._module)
 
-    def _run(self, function: Function) -> _Run:
-        """The kernel run by itself; the last one that was asked for is kept."""
-        if self._last is None or self._last.excerpt.name != function.name:
+    def _run(self, function: Function) -> tuple[Excerpt, Trace]:
+        """The kernel taken out of its text, and run symbolically; the last one is kept."""
+        if self._last is None or self._last[0].name != function.name:
             excerpt = self._excerpts.of(function)
-            self._last = _Run(excerpt, emulate(excerpt.module, excerpt.function))
+            self._last = excerpt, emulate(excerpt.module, excerpt.function)
         return self._last
 
     def like(
@@ -202,8 +195,9 @@ class _Text:
         block = function.block_shape or (launch.block if launch is not None else block)
         threads = _threads(block)
         shared = self._shared(function, launch)
-        fits = self._fits(function, threads, shared)
-        notes = [] if fits is not None else [self._why_no_occupancy(function, threads)]
+        registers = self._registers_of(function)
+        fits = self._resident(threads, registers, shared)
+        notes = [_NO_BLOCK if threads is None else _NO_REGISTERS] if fits is None else []
         notes += _tensor_work(function, self._module)
         if launch is None:
             iterations = self._iterations(function, block, fits)
@@ -214,7 +208,7 @@ class _Text:
         occupancy = None
         if fits is not None and threads is not None:
             occupancy = model.of_occupancy(
-                fits, registers=self._registers_of(function) or 0, shared=shared, threads=threads
+                fits, registers=registers or 0, shared=shared, threads=threads
             )
         shown = readable(function.name)
         return model.Kernel(
@@ -233,32 +227,20 @@ class _Text:
         code = self._code.get(function.name)
         return (code.shared if code else 0) + (launch.shared if launch else 0)
 
-    def _fits(self, function: Function, threads: int | None, shared: int) -> Resident | None:
-        return self._resident(
-            threads=threads, registers=self._registers_of(function), shared=shared
-        )
-
-    def _resident(
-        self, *, threads: int | None, registers: int | None, shared: int
-    ) -> Resident | None:
+    def _resident(self, threads: int | None, registers: int | None, shared: int) -> Resident | None:
         if threads is None or registers is None:
             return None
         return resident_blocks(
             self._gpu.arch, block_threads=threads, registers=registers, shared=shared
         )
 
-    def _why_no_occupancy(self, function: Function, threads: int | None) -> str:
-        if threads is None:
-            return _NO_BLOCK
-        return "the registers are not known: no occupancy; name them with --registers"
-
     # ------------------------------------------------------------ without a launch
 
     def _iterations(
         self, function: Function, block: tuple[int, int, int] | None, fits: Resident | None
     ) -> tuple[model.Stretch, ...]:
-        run, code = self._run(function), self._code.get(function.name)
-        return self._one_iteration(run.trace, block, fits, code, run.excerpt.offset)
+        (excerpt, trace), code = self._run(function), self._code.get(function.name)
+        return self._one_iteration(trace, block, fits, code, excerpt.offset)
 
     def _one_iteration(
         self,
@@ -272,7 +254,7 @@ class _Text:
         place of the trace's text is."""
         warps = Interval(1.0, float(limits(self._gpu.arch).warps))
         if fits is not None and fits.warps:
-            warps = Interval(float(fits.warps), float(fits.warps))
+            warps = exactly(float(fits.warps))
         return tuple(
             model.of_iteration(stretch, iteration(self._gpu, stretch.work, warps))
             for stretch in stretches(self._gpu, trace, block, code, offset)
@@ -286,7 +268,8 @@ class _Text:
         threads = _threads(shape)
         stretches = kernel.stretches
         if kernel.launch:
-            fits = self._fits(function, threads, self._shared(function, None))
+            shared = self._shared(function, None)
+            fits = self._resident(threads, self._registers_of(function), shared)
             stretches = self._iterations(function, shape, fits)
         before = _longest(stretches)
         changed = list(self._changed(function, block))
@@ -295,7 +278,7 @@ class _Text:
             trace = each.trace or emulate(each.module, each.function)
             fits = None
             if code is not None:
-                fits = self._resident(threads=threads, registers=code.registers, shared=code.shared)
+                fits = self._resident(threads, code.registers, code.shared)
             after = _longest(self._one_iteration(trace, shape, fits, code))
             if before is None or after is None:
                 continue
@@ -327,8 +310,7 @@ class _Text:
         """What a rewrite, made wherever it is proved, makes of a kernel."""
         options = Options(mode="force", rewrites=(rewrite,), arch=self._arch, block=block)
         passes = Passes(options, self._arch)
-        run = self._run(function)
-        return alone(passes.run_again(run.excerpt, run.trace), answers)
+        return alone(passes.run_again(*self._run(function)), answers)
 
     def _codes_of(self, changed: Sequence[Progress]) -> Sequence[machine_code.MachineKernel | None]:
         """What ptxas makes of kernels that rewrites left; None where it makes nothing."""
@@ -364,7 +346,7 @@ class _Text:
         from ptxsw.cost.sampled import sample
 
         if fits is None:
-            raise InvalidRequest(self._why_no_occupancy(function, 1))
+            raise InvalidRequest(_NO_REGISTERS)
         if fits.blocks == 0:
             what = f"no block of this launch fits on {self._gpu.name}"
             raise InvalidRequest(f"{function.name}: {what}")

@@ -11,7 +11,7 @@ from ptxsw.cost import cubin, sass
 from ptxsw.cost.disassembly import NoNvdisasm
 from ptxsw.cost.executions import executions
 from ptxsw.cost.machine_code import MachineKernel
-from ptxsw.cost.occupancy import resident_share
+from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.stalls import LOOP_FACTOR, pace
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
@@ -87,9 +87,9 @@ class Trials:
         return parse(apply(text, edits))
 
     def _outcome(self, trial: Trial, text: Module, kernel: MachineKernel) -> RegisterTrial:
-        resident = resident_share(
+        resident = occupancy(
             self.arch, block_threads=self.threads, registers=kernel.registers, shared=kernel.shared
-        )
+        ).fraction
         executed = executions(kernel, build(text.kernel(self.name).body), LOOP_FACTOR)
         arch = int(str(plain_name(self.arch)).removeprefix("sm_"))
         stalls = pace(kernel, arch, resident, executed) if resident else float("inf")

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from ptxsw.cost.occupancy import (
     limits,
     occupancy,
     register_steps,
-    resident_share,
     targets,
 )
 
@@ -267,15 +265,3 @@ def test_every_number_has_its_source() -> None:
     assert len(numbers) == 14 * len(targets())
     marks = [re.search(r"# \[(\d)\]$", line) for line in numbers]
     assert {mark[1] if mark else None for mark in marks} == named
-
-
-@pytest.mark.parametrize("threads", [32, 96, 256, 1024, 2048])
-def test_the_share_alone_is_the_same(threads: int) -> None:
-    for target, registers, shared in product(
-        ("sm_60", "sm_75", "sm_80", "sm_120"), (0, 24, 41, 255), (0, 17_000, 60_000)
-    ):
-        whole = held(target, threads, registers, shared)
-        assert (
-            resident_share(target, block_threads=threads, registers=registers, shared=shared)
-            == whole.fraction
-        )
