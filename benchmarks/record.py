@@ -42,7 +42,6 @@ PRINTED = {
     "stand-in": ("benchmarks.shim",),
     "interpreter": ("benchmarks.simt", "--operator", "jacobi", "gaussblur", "whispering"),
     "emulator": ("benchmarks.emulate", "--growth"),
-    "searches": ("benchmarks.searches",),
     "parser": ("benchmarks.parse",),
     "scale": ("benchmarks.scale",),
     "builds": ("benchmarks.builds", "--rounds", "2"),

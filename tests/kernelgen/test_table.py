@@ -20,6 +20,7 @@ from benchmarks.kernelgen.measure import Row, Subject, measure
 from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.kernelgen.paper import TABLE_2
 from benchmarks.programs.cases import PROGRAMS
+from ptxsw.driver.checking import UNCHECKED
 from ptxsw.driver.pipeline import FORMS, SCHEMES, optimize
 from ptxsw.report.model import Refusal
 from ptxsw.simt.run import launch
@@ -70,7 +71,7 @@ def test_a_bug_of_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(text: str, *args: object) -> object:
         result = honest(text, *args)  # type: ignore[arg-type]
         (kernel,) = result.report.kernels
-        refusal = Refusal(1, None, None, "a bug in ptxsw: line 3: it differs")
+        refusal = Refusal(1, None, None, f"{UNCHECKED}: line 3: it differs")
         kernels = (replace(kernel, shuffles=0, refusals=(refusal,)),)
         return replace(result, text=text, report=replace(result.report, kernels=kernels))
 
