@@ -46,3 +46,12 @@ def test_files_are_neither_long_nor_many_of_them_short() -> None:
 def test_every_file_has_a_folder() -> None:
     loose = {path.name for path in HOUSE.iterdir() if path.is_file()}
     assert loose == {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
+
+
+def test_the_map_of_the_tests_has_every_folder() -> None:
+    """Those of the packages apart, which have their names."""
+    packages = {path.parent.name for path in HOUSE.glob("*/__init__.py")}
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    beside = folders - packages - {"__pycache__"}
+    said = (ROOT / "CONTRIBUTING.md").read_text().partition("## A map of the tests")[2]
+    assert beside == set(re.findall(r"`tests/(\w+)`", said)) - packages
