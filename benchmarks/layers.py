@@ -82,8 +82,6 @@ LAYERS = (
     Layer("ptxsw.facts.equality:Equality._from_below", _known, None),
     Layer("ptxsw.facts.equality:Equality._matched"),
     Layer("ptxsw.facts.equality:Equality._lasting"),
-    Layer("ptxsw.facts.equality:compared_places", _known, None),
-    Layer("ptxsw.facts.equality:lifted_extension", _changed, ...),
     Layer("ptxsw.facts.equality:lifted_sum", _changed, ...),
     Layer("ptxsw.facts.equality:Equality._case_by_case"),
     Layer("ptxsw.facts.equality:Equality._unwrapped"),
@@ -93,7 +91,6 @@ LAYERS = (
     Layer("ptxsw.facts.prover:Prover.unrelated"),
     Layer("ptxsw.facts.prover:Prover.same_extended"),
     Layer("ptxsw.facts.prover:Prover.written_out", _changed, ...),
-    Layer("ptxsw.facts.prover:Prover.same_number"),
     Layer("ptxsw.facts.prover:Prover.ordered"),
     Layer("ptxsw.facts.prover:Prover.proved"),
     Layer("ptxsw.facts.prover:Prover.contradictory"),
@@ -201,7 +198,7 @@ def _test(meter: _Meter, paths: Sequence[str]) -> str:
         def pytest_runtest_setup(self, item: pytest.Item) -> None:
             meter.now = item.nodeid
 
-    status = pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", *paths], [Plugin()])
+    status = pytest.main(["-q", "-n", "0", *paths], [Plugin()])
     return f"tests: exit status {int(status)}"
 
 

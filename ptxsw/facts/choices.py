@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, split, walk
-from ptxsw.terms.substitution import rebuild
 from ptxsw.terms.terms import Terms
 
 
@@ -26,15 +25,6 @@ def condition_within(term: Term) -> Term | None:
         seen.add(node)
         work.extend(node.args)
     return None
-
-
-def lifted_extension(terms: Terms, term: Term) -> Term:
-    """An extension or part of a choice as a choice of extensions or parts."""
-    if term.kind not in (op.ZEXT, op.SEXT, op.EXTRACT) or term.args[0].kind is not op.ITE:
-        return term
-    condition, *arms = term.args[0].args
-    yes, no = (rebuild(terms, term, (arm,)) for arm in arms)
-    return terms.ite(condition, yes, no)
 
 
 def lifted_sum(terms: Terms, address: Term, other: Term) -> Term:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ptxsw.facts.choices import condition_within, lifted_extension, lifted_sum
+from ptxsw.facts.choices import condition_within, lifted_sum
 from ptxsw.facts.conditions import assumed
 from ptxsw.facts.lane_equality import NoOverflowView, Same, assume_no_overflow
-from ptxsw.facts.loads import compared_places, is_constant_load, is_load, steady
+from ptxsw.facts.loads import is_constant_load, is_load, steady
 from ptxsw.facts.matching import ORDERLESS, same_operation, unmatched
 from ptxsw.facts.prover import Prover
 from ptxsw.facts.simplifier import MAX_SIZE
@@ -119,10 +119,6 @@ class Equality:
                 return True
         if self.unwritten and self._lasting(a, b, given, depth):
             return True
-        places = compared_places(self._terms, a, b)
-        if places is not None and self._same(*places, given, depth + 1):
-            return True
-        a, b = lifted_extension(self._terms, a), lifted_extension(self._terms, b)
         if op.ITE in (a.kind, b.kind) and depth < _MAX_DEPTH:
             return self._case_by_case(a, b, given, depth)
         if sums and self._unwrapped(a, b):
@@ -145,8 +141,6 @@ class Equality:
         if op.SUM in (a.kind, b.kind) and self.prover.same_extended(a, b, given):
             return True
         if self.prover.written_out(a, given) is self.prover.written_out(b, given):
-            return True
-        if self.prover.same_number(a, b, given):
             return True
         return parted is None and self.prover.proved(self._terms.eq(a, b), given)
 

@@ -108,15 +108,6 @@ class Numbers:
         needed = change, (before + change) * -1, after - before - change
         return all(map(self._at_most_0, needed))
 
-    def same(self, a: Term, b: Term) -> bool:
-        """Are two values shown to be equal?"""
-        if a.width != 64 or max(a.size, b.size) > _MAX_SIZE:
-            return False
-        self._note_units(a, b)
-        difference = self._terms.sub(a, b)
-        rest = self._modulo(difference)
-        return rest is not None and all(factor % (1 << 64) == 0 for _, factor in rest)
-
     def written_out(self, value: Term) -> Term:
         """An equal value, in which indices that do not wrap are sums of extended units. Values
         that are equal mostly become one term."""

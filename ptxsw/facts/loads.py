@@ -8,7 +8,7 @@ What is read by `.nc` in one case of a choice alone tells nothing of other cases
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ptxsw.terms import op
@@ -43,37 +43,28 @@ def steady(terms: Terms, a: Term, b: Term) -> tuple[Term, Term]:
         epoch = _epoch(node)
         if epoch is None or epoch == CONSTANT:
             return None
-        for other in constant:
-            if node.args[0].width != other.args[0].width:
-                continue
-            distance = terms.sub(node.args[0], other.args[0])
-            if distance.kind is op.CONST and 8 * distance.value + node.width <= other.width:
-                return terms.extract(other, 8 * distance.value, node.width)
-        return None
+        return _put_together(terms, constant, node.args[0], node.width)
 
     memo: dict[Term, Term] = {}
     return substitute(terms, a, leaf, memo), substitute(terms, b, leaf, memo)
 
 
-def compared_places(terms: Terms, a: Term, b: Term) -> tuple[Term, Term] | None:
-    """The addresses of two loads of global memory of which one is of bytes that the first text
-    reads by `.nc`: any load at the same address gives the same. None for other values."""
-    (first, place), (second, other) = _read(terms, a), _read(terms, b)
-    if place is None or other is None or CONSTANT not in (first, second):
-        return None
-    return place, other
-
-
-def _read(terms: Terms, node: Term) -> tuple[int | None, Term | None]:
-    """The epoch and address of a load of global memory, or of some bytes of one."""
-    at = 0
-    if node.kind is op.EXTRACT and node.value % 8 == node.width % 8 == 0:
-        at, node = node.value // 8, node.args[0]
-    epoch = _epoch(node)
-    if epoch is None:
-        return None, None
-    place = node.args[0]
-    return epoch, terms.add(place, terms.const(at, place.width))
+def _put_together(terms: Terms, constant: Sequence[Term], place: Term, width: int) -> Term | None:
+    """What some bits at a place are, where loads of unwritten memory have all of them."""
+    for load in constant:
+        if place.width != load.args[0].width:
+            continue
+        distance = terms.sub(place, load.args[0])
+        if distance.kind is op.CONST and 8 * distance.value < load.width:
+            first = 8 * distance.value
+            low = terms.extract(load, first, min(width, load.width - first))
+            if low.width == width:
+                return low
+            behind = terms.add(place, terms.const(low.width // 8, place.width))
+            high = _put_together(terms, constant, behind, width - low.width)
+            if high is not None:
+                return terms.concat(high, low)
+    return None
 
 
 def _epoch(node: Term) -> int | None:

@@ -165,10 +165,6 @@ class Prover:
         numbers = self._numbers_of(given)
         return None if numbers.tells_nothing else numbers.written_out
 
-    def same_number(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
-        """Are two values the same, read as whole numbers?"""
-        return self._exact and self._numbers_of(given).same(a, b)
-
     def _numbers_of(self, given: tuple[Term, ...]) -> Numbers:
         numbers = self._numbers.get(given)
         if numbers is None:
