@@ -104,7 +104,7 @@ LAYERS = (
     Layer("ptxsw.facts.lane_equality:prove_disjoint", _known, None),
     Layer("ptxsw.facts.lane_equality:_pair_up", _known, None),
     Layer("ptxsw.facts.lane_equality:_parted", _known, None),
-    Layer("ptxsw.facts.overflow:discharge", _known, None),
+    Layer("ptxsw.facts.extensions:discharge", _known, None),
     Layer("ptxsw.facts.exact_sums:ExactSums._fitting", _known, None),
     Layer("ptxsw.facts.exact_sums:ExactSums._next", _known, None),
     Layer("ptxsw.facts.disjoint:kept_apart"),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ptxsw.facts.comparisons import conjuncts
+from ptxsw.facts.conditions import conjuncts
 from ptxsw.facts.grid import FARTHEST, Grid, Unbounded
 from ptxsw.facts.ranges import Range, as_number
 from ptxsw.terms import op

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ptxsw.facts.choices import condition_within, lifted_sum
 from ptxsw.facts.conditions import assumed
 from ptxsw.facts.lane_equality import NoOverflowView, Same, assume_no_overflow
 from ptxsw.facts.loads import is_constant_load, is_load, steady
-from ptxsw.facts.matching import ORDERLESS, same_operation, unmatched
 from ptxsw.facts.prover import Prover
 from ptxsw.facts.simplifier import MAX_SIZE
+from ptxsw.facts.structure import ORDERLESS, condition_within, lifted_sum, same_operation, unmatched
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up
 

@@ -1,4 +1,4 @@
-"""Values that differ in how an index was extended.
+"""Values that differ in how an index was extended, and index sums that must not overflow for that.
 
 `base + 4·sext(i) + 4` and `base + 4·sext(i + 1)` are equal where `i + 1` does not overflow. The
 difference of two such sums has `sext(i)` and `sext(i + 1)` with opposite coefficients: one is
@@ -15,9 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
+from msgspec import Struct
+
+from ptxsw.changes.claim import Obligation
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, split
+from ptxsw.terms.node import Term, bottom_up, split
+from ptxsw.terms.solver import Proved, Solver
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 
@@ -25,16 +29,88 @@ _MAX_ITEMS = 12
 _MAX_SIZE = 200
 _TIMES = (1, -1, 2, -2, 3, -3, 4, -4)  # how often a part may stand in a sum
 
-
 Span = Callable[[Term], tuple[int, int] | None]
 """The least and the most that an extended index is, as far as that is known."""
 
 
+class NoOverflow(Struct, frozen=True):
+    """`value + step` keeps its sign- (or zero-) extended value."""
+
+    value: Term
+    step: int
+    signed: bool
+
+
+class ComparedSides:
+    """What conditions compare, up to a constant, remembered by condition."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Term, frozenset[Varying]] = {}
+
+    def of(self, condition: Term) -> frozenset[Varying]:
+        """The sides of all comparisons in a condition."""
+        parts = self._parts.get(condition)
+        if parts is None:
+            seen = set[Term]()
+            for node in bottom_up(seen, _joined, condition):
+                seen.add(node)
+            sides = (side for node in seen if not _joined(node) for side in node.args)
+            parts = self._parts[condition] = frozenset(map(varying_part, sides))
+        return parts
+
+
+def discharge(
+    terms: Terms,
+    solver: Solver,
+    need: NoOverflow,
+    conditions: frozenset[Term],
+    compared: ComparedSides,
+) -> Obligation | None:
+    """The proof that the sum does not overflow, from the path's conditions, if there is one.
+
+    Z3 is asked only where a condition bounds this very index: it is compared up to a constant.
+    """
+    claim = no_overflow(terms, need)
+    if claim.kind is op.CONST:
+        return Obligation(claim) if claim.value else None
+    index = varying_part(need.value)
+    bounds = frozenset(c for c in conditions if index in compared.of(c))
+    if bounds and isinstance(solver.prove(claim, bounds), Proved):
+        return Obligation(claim, bounds)
+    return None
+
+
+def no_overflow(terms: Terms, need: NoOverflow) -> Term:
+    """The condition that a sum does not overflow."""
+    value, step, width = need.value, need.step, need.value.width
+    if need.signed:
+        low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
+        if step >= 0:
+            return terms.sle(value, terms.const(high - step, width))
+        return terms.sle(terms.const(low - step, width), value)
+    if step >= 0:
+        return terms.ule(value, terms.const((1 << width) - 1 - step, width))
+    return terms.ule(terms.const(-step, width), value)
+
+
+Varying = tuple[int, tuple[tuple[Term, int], ...]]
+
+
+def varying_part(term: Term) -> Varying:
+    """The same for terms that differ by a constant, and for no others."""
+    return term.width, split(term)[1]
+
+
+def _joined(condition: Term) -> tuple[Term, ...]:
+    """The conditions that one is made of."""
+    return condition.args if condition.kind in (op.NOT, op.AND, op.OR, op.XOR) else ()
+
+
 def vanishes(
-    terms: Terms, difference: Term, holds: Callable[[Term, Term], bool], span: Span
+    terms: Terms, difference: Term, fits: Callable[[NoOverflow], bool], span: Span
 ) -> bool:
     """Is a difference shown to be zero by cancelling pairs of extended indices, and extended sums
-    with their extended parts? `holds` proves what a pair requires: a condition about an index."""
+    with their extended parts? `fits` proves what a pair requires."""
     while True:
         # Each change is a part that is zero, and takes at least two extensions away: this ends.
         constant, items = split(difference)
@@ -42,19 +118,19 @@ def vanishes(
             return constant == 0
         if len(items) > _MAX_ITEMS:
             return False
-        change = next(_changes(terms, difference, holds, span), None)
+        change = next(_changes(terms, difference, fits, span), None)
         if change is None:
             return False
         difference = terms.sub(difference, change)
 
 
 def _changes(
-    terms: Terms, difference: Term, holds: Callable[[Term, Term], bool], span: Span
+    terms: Terms, difference: Term, fits: Callable[[NoOverflow], bool], span: Span
 ) -> Iterator[Term]:
     """Parts of a sum that are known to be zero."""
     yield from _parted(terms, difference, span)
-    for change, needed, index in _pairs(terms, difference):
-        if holds(needed, index):
+    for change, need in _pairs(terms, difference):
+        if fits(need):
             yield change
 
 
@@ -93,9 +169,8 @@ def _stays(whole: Term, more: Term, parts: Sequence[tuple[tuple[int, int] | None
     return least <= low and high < least + size
 
 
-def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:
-    """Parts `k·(ext(u + c) - ext(u) - c)` of a sum, each with the condition under which it is 0
-    and the index u."""
+def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, NoOverflow]]:
+    """Parts `k·(ext(u + c) - ext(u) - c)` of a sum, each with what has to fit so that it is 0."""
     width = difference.width
     items = [(t, c) for t, c in split(difference)[1] if t.kind in op.EXTENSIONS]
     for low, coefficient in items:
@@ -107,8 +182,7 @@ def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:
                 continue
             by = wrapped(step.value, step.width)
             part = terms.sub(terms.sub(high, low), terms.const(by, width))
-            index = low.args[0]
-            yield terms.scale(part, other), _fits(terms, index, by, low.kind is op.SEXT), index
+            yield terms.scale(part, other), NoOverflow(low.args[0], by, low.kind is op.SEXT)
 
 
 def products_written_out(
@@ -139,17 +213,3 @@ def products_written_out(
 
 def _same_width(a: Term, b: Term) -> bool:
     return a.args[0].width == b.args[0].width
-
-
-def _fits(terms: Terms, value: Term, step: int, signed: bool) -> Term:
-    """The condition that `value + step` does not overflow."""
-    width = value.width
-    if signed:
-        least, most = -(1 << width - 1), (1 << width - 1) - 1
-        at_most = terms.sle
-    else:
-        least, most = 0, (1 << width) - 1
-        at_most = terms.ule
-    if step > 0:
-        return at_most(value, terms.const(most - step, width))
-    return at_most(terms.const(least - step, width), value)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 
-from ptxsw.facts.comparisons import Inequality, comparisons
+from ptxsw.facts.conditions import Inequality, comparisons
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ptxsw.facts.comparisons import Inequality, comparisons
+from ptxsw.facts.conditions import Inequality, comparisons
 from ptxsw.facts.grid import Grid, Unbounded, per_thread
 from ptxsw.terms import op
 from ptxsw.terms.node import Term

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ptxsw.changes.claim import Obligation
 from ptxsw.emulator.trace import AccessView
+from ptxsw.facts.extensions import NoOverflow, no_overflow, varying_part
 from ptxsw.facts.lane_views import (
     OTHER_LANE,
     OWN_VALUE,
@@ -24,7 +25,6 @@ from ptxsw.facts.lane_views import (
     ShiftedLane,
     SplitTid,
 )
-from ptxsw.facts.overflow import NoOverflow, no_overflow, varying_part
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, bottom_up, ones, signed, split, walk
 from ptxsw.terms.origin import Origin

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from ptxsw.facts.conditions import together
-from ptxsw.facts.extensions import products_written_out, vanishes
+from ptxsw.facts.extensions import NoOverflow, no_overflow, products_written_out, vanishes
 from ptxsw.facts.integer_facts import Numbers
 from ptxsw.facts.simplifier import MAX_SIZE, Simplifier
 from ptxsw.terms import op
@@ -123,14 +123,13 @@ class Prover:
         """Are two sums the same, however the indices in them are extended?"""
         difference = self._terms.sub(a, b)
         span = self.simplifier.facts(given).span
-        return vanishes(
-            self._terms, difference, lambda claim, index: self._fits(claim, index, given), span
-        )
+        return vanishes(self._terms, difference, lambda need: self._fits(need, given), span)
 
-    def _fits(self, claim: Term, index: Term, given: tuple[Term, ...]) -> bool:
-        """Is a condition about one index proved? What the index is made of seldom matters, and
+    def _fits(self, need: NoOverflow, given: tuple[Term, ...]) -> bool:
+        """Is it proved that an index does not overflow? What it is made of seldom matters, and
         hides from the solver that the conditions speak of the same sum: it is asked first with
         an unknown in its stead."""
+        index, claim = need.value, no_overflow(self._terms, need)
         truth = self.simplifier.facts(given).truth(claim)
         if truth is not None:
             return truth

@@ -21,7 +21,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ptxsw.emulator.trace import Access
-from ptxsw.facts.comparisons import MAX_SIZE, Inequality, comparisons
+from ptxsw.facts.conditions import MAX_SIZE, Inequality, comparisons
 from ptxsw.facts.grid import AXES, FARTHEST, Grid, Unbounded, loop_counted, per_thread
 from ptxsw.facts.iteration_bounds import line_in_loop, most_iterations
 from ptxsw.facts.path_facts import PathFact

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ptxsw.facts.equation import Solved, solved
 from ptxsw.facts.lane_views import ShiftedLane
+from ptxsw.facts.simplifier import Solved, solved
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.digits import digits_in, is_digit, is_remainder, unextended

@@ -26,7 +26,7 @@ from ptxsw.codegen.loop_guard import (
     Multiple,
     NotNegative,
 )
-from ptxsw.facts.comparisons import comparisons
+from ptxsw.facts.conditions import comparisons
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.bits import wrapped

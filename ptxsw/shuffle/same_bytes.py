@@ -19,6 +19,7 @@ from ptxsw.changes.assumptions import NO_WRAP
 from ptxsw.changes.claim import Obligation
 from ptxsw.changes.plan import LaneStep, Refused, WrapGuard
 from ptxsw.emulator.trace import Access, AccessView, RegisterValue, Trace, Widening
+from ptxsw.facts.extensions import ComparedSides, NoOverflow, discharge
 from ptxsw.facts.lane_equality import (
     UNPROVED,
     NoOverflowView,
@@ -28,7 +29,6 @@ from ptxsw.facts.lane_equality import (
     prove_equal,
 )
 from ptxsw.facts.lane_views import Mentioned, ShiftedLane, needs_rows
-from ptxsw.facts.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.facts.same_row import HeldValue, InsideRow, inside_row
 from ptxsw.flow.cfg import ends_block
 from ptxsw.ptx.bits import wrapped

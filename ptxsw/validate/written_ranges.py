@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 from ptxsw.emulator.trace import Access
-from ptxsw.facts.comparisons import conjuncts
+from ptxsw.facts.conditions import conjuncts
 from ptxsw.facts.disjoint import Facts, facts, kept_apart, stands, upper_limits
 from ptxsw.facts.grid import Grid, Unbounded
 from ptxsw.facts.prover import Prover

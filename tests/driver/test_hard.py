@@ -16,8 +16,8 @@ from ptxsw.driver import pipeline
 from ptxsw.emulator import symbolic_machine
 from ptxsw.emulator.run import emulate
 from ptxsw.facts import lane_equality as prove
+from ptxsw.facts.extensions import ComparedSides, NoOverflow, discharge
 from ptxsw.facts.lane_views import ShiftedLane
-from ptxsw.facts.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.parser import parse
 from ptxsw.terms.affine import Affine
 from ptxsw.terms.evaluate import evaluate

@@ -179,7 +179,7 @@ def test_spans_and_the_sums_that_they_allow() -> None:
         parts = terms.add(terms.sext(i, 64), terms.zext(j, 64))
         difference = terms.sub(whole, terms.add(parts, terms.const(c, 64)))
         told = known(low, high)
-        return vanishes(terms, terms.scale(difference, 4), lambda claim, index: False, told.span)
+        return vanishes(terms, terms.scale(difference, 4), lambda need: False, told.span)
 
     told = known(-5, 7)
     assert told.span(terms.sext(i, 64)) == (-5, 7)
@@ -196,7 +196,7 @@ def test_spans_and_the_sums_that_they_allow() -> None:
     difference = terms.sub(double, terms.add(parts, terms.const(1, 64)))
     for low, zero in ((-half + 199, False), (-half + 200, True)):
         told = known(low, half - 1)
-        assert vanishes(terms, difference, lambda claim, index: False, told.span) is zero
+        assert vanishes(terms, difference, lambda need: False, told.span) is zero
 
 
 def test_bits_of_a_number_that_is_known() -> None:
