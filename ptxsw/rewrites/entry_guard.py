@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from ptxsw.codegen.entry_guard import EntryGuard, Shared, Sum
 from ptxsw.codegen.versioning import obstacle_to_copy
 from ptxsw.emulator.trace import Access
-from ptxsw.facts.disjoint import Facts, facts, proved
-from ptxsw.facts.exact_sums import ExactSums
 from ptxsw.facts.grid import BLOCKS, FARTHEST, Grid
+from ptxsw.facts.grid_facts import Facts, GridFacts, facts, proved
 from ptxsw.facts.ranges import Range
 from ptxsw.rewrites.base import Kernel
 from ptxsw.terms.node import Term, ones, unknowns
 from ptxsw.terms.polynomial import Number, Polynomial
-from ptxsw.terms.solver import Proved
 
 LIMITS = (30, 24, 19, 15)
 """Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no
@@ -30,10 +28,7 @@ _MOST_PAIRS = 8
 def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> Grid:
     """Bounds over the grid, if the numbers among the parameters that occur in addresses are below
     2^`bits` (None: if they may be anything)."""
-
-    def holds(claim: Term, given: Iterable[Term]) -> bool:
-        return isinstance(kernel.solver.prove(claim, given), Proved)
-
+    holds = kernel.solver.proves
     plain = Grid.of(kernel.trace, {}, holds)
     if bits is None:
         return plain
@@ -173,19 +168,20 @@ class SupposedFacts:
     test is then written for the noted questions, where numbers are tested to be below 2^`bits`."""
 
     def __init__(self, kernel: Kernel, bits: int) -> None:
-        self._kernel = kernel
         self._grid = grid_below(kernel, kernel.trace.accesses, bits)
         self._needs: dict[Polynomial, None] = {}
         self._pairs: dict[tuple[Range, Range], None] = {}
 
-    def sums(self, given: Iterable[Term]) -> ExactSums:
-        """Polynomials of values where some conditions hold, and what is supposed."""
+    def facts(self, given: Iterable[Term]) -> GridFacts:
+        """What holds where some conditions do, and what is supposed."""
         conditions = tuple(given)
         # At once: the test is about the numbers that the grid has met, in their order.
-        known = facts(conditions, self._grid)
-        return ExactSums(
-            self._kernel.trace.terms, self._grid, conditions, known, supposed=self._needs
-        )
+        return GridFacts(self._grid, conditions, facts(conditions, self._grid), supposed=self)
+
+    def at_most_0(self, need: Polynomial) -> bool:
+        """Can a test find that a polynomial is at most 0?"""
+        self._needs[need] = None
+        return True
 
     def apart(self, a: Range, b: Range) -> bool:
         """Can a test tell that two ranges have no byte in common?"""

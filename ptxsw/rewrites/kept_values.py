@@ -21,11 +21,8 @@ from ptxsw.codegen.lower_load_elimination import KeptValue
 from ptxsw.codegen.versioning import stands_twice
 from ptxsw.emulator.budget import PLANNING
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.facts.disjoint import apart
-from ptxsw.facts.exact_sums import ExactSums
-from ptxsw.facts.grid import Unbounded
+from ptxsw.facts.grid_facts import GridFacts
 from ptxsw.facts.lane_equality import prove_disjoint
-from ptxsw.facts.ranges import Range, touched_ranges
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg, type_width
@@ -36,7 +33,6 @@ from ptxsw.shuffle.memory_between import within
 from ptxsw.shuffle.paths import Paths
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
-from ptxsw.terms.solver import Proved
 from ptxsw.terms.terms import Terms
 
 NAME = "load-elimination"
@@ -245,7 +241,7 @@ class Stores:
         self.paths = Paths(self.cfg)
         self.access_at = {a.index: a for a in kernel.trace.accesses}
         self.stores = sorted(i for i, a in self.access_at.items() if a.kind != "load")
-        self._sums: dict[frozenset[Term], ExactSums] = {}
+        self._facts: dict[frozenset[Term], GridFacts] = {}
 
     def between(self, pair: KeptValue) -> Access | None:
         """A store on the way from a source to its load that may write the bytes."""
@@ -278,39 +274,20 @@ class Stores:
             prove_disjoint(terms, solver, b, store.bytes, a, load.bytes) is not None
             for a, b in pairs
         )
-        return apart_here or self._apart_in_grid(load, store)
+        return apart_here or self._facts_of(load, store).accesses_apart(load, store)
 
-    def _apart_in_grid(self, load: Access, store: Access) -> bool:
-        sums = self._sums_of(load, store)
-        first, second = (self._ranges(sums, access) for access in (load, store))
-        if not first or not second:
-            return False
-        return all(self._are_apart(sums, a, b) for a in first for b in second)
-
-    def _are_apart(self, sums: ExactSums, a: Range, b: Range) -> bool:
-        if apart(a, b, sums.facts, sums.grid):
-            return True
-        return self.supposed is not None and self.supposed.apart(a, b)
-
-    def _ranges(self, sums: ExactSums, access: Access) -> tuple[Range, ...]:
-        try:
-            return touched_ranges(sums.grid, access) if access.space == "global" else ()
-        except Unbounded:
-            return ()
-
-    def _sums_of(self, *accesses: Access) -> ExactSums:
-        """Exact values where the conditions hold that some accesses share."""
+    def _facts_of(self, *accesses: Access) -> GridFacts:
+        """What holds where the conditions do that some accesses share."""
         shared = frozenset.intersection(*(v.conditions for a in accesses for v in a.variants))
-        if shared not in self._sums:
+        if shared not in self._facts:
             given = sorted(shared, key=lambda term: term.id)
             if self.supposed is not None:
-                self._sums[shared] = self.supposed.sums(given)
+                self._facts[shared] = self.supposed.facts(given)
             else:
-                self._sums[shared] = ExactSums.of(self.kernel.trace, given, self._holds)
-        return self._sums[shared]
-
-    def _holds(self, claim: Term, given: Iterable[Term]) -> bool:
-        return isinstance(self.kernel.solver.prove(claim, given), Proved)
+                self._facts[shared] = GridFacts.of(
+                    self.kernel.trace, given, self.kernel.solver.proves
+                )
+        return self._facts[shared]
 
 
 def _distance(terms: Terms, a: Term, b: Term) -> int | None:

@@ -12,10 +12,8 @@ from msgspec import Struct
 from ptxsw.changes.change import INDEX_MAY_WRAP
 from ptxsw.codegen.overflow_checks import computes
 from ptxsw.emulator.trace import Access
-from ptxsw.facts.disjoint import apart
-from ptxsw.facts.exact_sums import ExactSums
-from ptxsw.facts.grid import FARTHEST, Unbounded
-from ptxsw.facts.ranges import Range, touched_ranges
+from ptxsw.facts.grid import FARTHEST
+from ptxsw.facts.grid_facts import GridFacts
 from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
@@ -27,7 +25,6 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
-from ptxsw.terms.solver import Proved
 
 _LONGEST = 24  # instructions that make an address
 
@@ -71,7 +68,6 @@ class LoopStreams:
         self.stores = [a for a in self.accesses if a.kind != "load"]
         self.reasons: dict[int, str] = {}
         self._places: dict[int, tuple[Polynomial, Polynomial] | None] = {}
-        self._touched: dict[int, tuple[Range, ...]] = {}
 
     def block(self, access: Access) -> int:
         return self.cfg.block_of[access.index]
@@ -79,20 +75,15 @@ class LoopStreams:
     # ------------------------------------------------------------ what is known of addresses
 
     @cached_property
-    def sums(self) -> ExactSums:
-        """Exact values where the conditions hold that all accesses of the loop share."""
-        solver = self.kernel.solver
-
-        def holds(claim: Term, given: Iterable[Term]) -> bool:
-            return isinstance(solver.prove(claim, given), Proved)
-
+    def facts(self) -> GridFacts:
+        """What holds where the conditions do that all accesses of the loop share."""
         # A condition of one access alone may be false where another one is made.
         variants = [v.conditions for a in self.accesses for v in a.variants]
         given = frozenset.intersection(*variants) if variants else frozenset()
         conditions = sorted(given, key=lambda t: t.id)
         if self.supposed is not None:
-            return self.supposed.sums(conditions)
-        return ExactSums.of(self.trace, conditions, holds)
+            return self.supposed.facts(conditions)
+        return GridFacts.of(self.trace, conditions, self.kernel.solver.proves)
 
     @cached_property
     def count(self) -> Term:
@@ -177,7 +168,7 @@ class LoopStreams:
         # iteration the same term stands for something else.
         if any(n.origin is Origin.LOOP_VALUE and n.of[0] == own for n in walk(place)):
             return None
-        whole = self.sums.polynomial(place)
+        whole = self.facts.polynomial(place)
         parted = whole.parted(self.count)
         # An address such as k·k grows by another amount in each iteration.
         if parted is None or self.count in parted[0].atoms:
@@ -190,7 +181,7 @@ class LoopStreams:
     def _wraps(self, access: Access) -> bool:
         """Is an index that grows from iteration to iteration extended, and may overflow before?"""
         places = (variant.address for variant in access.variants)
-        atoms = (atom for place in places for atom in self.sums.polynomial(place).atoms)
+        atoms = (atom for place in places for atom in self.facts.polynomial(place).atoms)
         return any(a.kind in op.EXTENSIONS and self.count in walk(a) for a in atoms)
 
     def _computed(self, access: Access) -> tuple[int, ...] | None:
@@ -268,67 +259,18 @@ class LoopStreams:
             # A register that stands for one address during the whole loop must survive the stores
             # of all iterations. If the store moves, comparing one iteration is not enough.
             moves = one.stays and growth.items
-            if not moves and self._misses(one, store, one.place - place):
+            distance, width = one.place - place, store.variants[0].address.width
+            farthest = FARTHEST if store.space == "global" else 1 << 31
+            if not moves and self.facts.misses(
+                distance, store.bytes, one.access.bytes, width, farthest
+            ):
                 return True
-        if self._apart_in_grid(one.access, store):
+        if self.facts.accesses_apart(one.access, store):
             return True
         return self.ranges is not None and self.ranges.apart(one.access, store)
-
-    def _misses(self, one: Stream, store: Access, distance: Polynomial) -> bool:
-        """Does a store miss an access that begins `distance` bytes after it?"""
-        number = _distance(distance, store.variants[0].address.width)
-        if number is not None:
-            return number >= store.bytes or -number >= one.access.bytes
-        # A distance such as 4·n - 8 with n from the parameters. All its terms have one sign, so
-        # only a smallest n has to be known, which the facts or the test give.
-        grid = self.sums.grid
-        least, most = grid.span(distance)
-        if not all(map(grid.is_shared, distance.atoms)) or not -FARTHEST < least < most < FARTHEST:
-            return False
-        signs = {factor > 0 for product, factor in distance if product}
-        if len(signs) > 1:
-            return False
-        needed = distance * -1 + store.bytes if True in signs else distance + one.access.bytes
-        return self.sums.holds(needed)
-
-    def _apart_in_grid(self, a: Access, b: Access) -> bool:
-        # A test at entry is about the numbers of all ranges, in the order in which they are met.
-        if self.supposed is None and not self._ranges(b):
-            return False
-        first, second = self._ranges(a), self._ranges(b)
-        pairs = ((x, y) for x in first for y in second)
-        return bool(first and second) and all(self._are_apart(x, y) for x, y in pairs)
-
-    def _are_apart(self, a: Range, b: Range) -> bool:
-        if apart(a, b, self.sums.facts, self.sums.grid):
-            return True
-        return self.supposed is not None and self.supposed.apart(a, b)
-
-    def _ranges(self, access: Access) -> tuple[Range, ...]:
-        ranges = self._touched.get(access.index)
-        if ranges is None:
-            ranges = self._touched[access.index] = self._ranges_of(access)
-        return ranges
-
-    def _ranges_of(self, access: Access) -> tuple[Range, ...]:
-        try:
-            return touched_ranges(self.sums.grid, access) if access.space == "global" else ()
-        except Unbounded:
-            return ()
 
 
 def _shape(access: Access) -> tuple[object, ...]:
     """Only accesses of one shape can stand for each other."""
     kind = isa.access_type(access.instruction)
     return access.space, kind, access.elements, "nc" in access.instruction.modifiers
-
-
-def _distance(difference: Polynomial, width: int) -> int | None:
-    """A difference of two addresses in bytes, where it is one number."""
-    # Polynomials are exact, but addresses count modulo 2^width, where multiples of that vanish.
-    left = [(m, c) for m, c in difference if c % (1 << width)]
-    if any(m for m, _ in left):
-        return None
-    number = int(left[0][1]) if left else 0
-    half = 1 << width - 1
-    return (number + half) % (1 << width) - half

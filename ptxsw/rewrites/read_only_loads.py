@@ -17,10 +17,7 @@ Other kernels and the host are the assumption `no-outside-writer`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import ClassVar
-
-from msgspec import Struct
 
 from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.reloads import may_repeat
@@ -32,9 +29,8 @@ from ptxsw.codegen.entry_guard import EntryGuard
 from ptxsw.codegen.lower_read_only_loads import ReadOnlyLoad, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access
-from ptxsw.facts.disjoint import Facts, apart
-from ptxsw.facts.grid import Grid, Unbounded
-from ptxsw.facts.ranges import MAY_WRAP, Range, touched_ranges
+from ptxsw.facts.grid_facts import GridFacts
+from ptxsw.facts.ranges import MAY_WRAP, Range
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, type_width
 from ptxsw.rewrites.base import Kernel, Outcome
@@ -83,55 +79,27 @@ def _is_plain(instruction: Instruction) -> bool:
     return vector in ([], ["v2"], ["v4"]) and type_width(kind) >= 8
 
 
-# ---------------------------------------------------------------- ranges and pairs
-
-
-class _Sizes(Struct, dict=True):
+class _Sizes:
     """The ranges of accesses where numbers among the parameters are below 2^`bits`; None: where
     they may be anything."""
 
-    kernel: Kernel
-    accesses: Sequence[Access]
-    bits: int | None
+    def __init__(self, kernel: Kernel, accesses: Sequence[Access], bits: int | None) -> None:
+        self.facts = GridFacts(grid_below(kernel, accesses, bits))
+        self._apart: dict[tuple[Range, Range], bool] = {}
 
-    @cached_property
-    def grid(self) -> Grid:
-        return grid_below(self.kernel, self.accesses, self.bits)
-
-    @cached_property
-    def _ranges_or_reason(self) -> dict[int, tuple[Range, ...] | str]:
-        return {}
-
-    def of(self, access: Access) -> tuple[Range, ...] | str:
-        """The ranges of an access, or why it has none."""
-        if access.index not in self._ranges_or_reason:
-            try:
-                self._ranges_or_reason[access.index] = touched_ranges(self.grid, access)
-            except Unbounded as reason:
-                self._ranges_or_reason[access.index] = str(reason)
-        return self._ranges_or_reason[access.index]
-
-    def may_wrap(self, access: Access) -> bool:
-        """Was the access found to have no ranges because its index may wrap?"""
-        return self._ranges_or_reason.get(access.index) == MAY_WRAP
-
-    @cached_property
-    def _apart(self) -> dict[tuple[Range, Range], bool]:
-        return {}
-
-    def are_apart(self, a: Range, b: Range) -> bool:
+    def _are_apart(self, a: Range, b: Range) -> bool:
         """Do two ranges have no byte in common, whatever the pointers are?"""
         key = (a, b)
         if key not in self._apart:
-            self._apart[key] = a.base is b.base and apart(a, b, Facts(), self.grid)
+            self._apart[key] = a.base is b.base and self.facts.apart(a, b)
         return self._apart[key]
 
     def overlapping(self, load: Access, writer: Access) -> list[tuple[Range, Range]] | str:
         """The pairs of ranges that may meet; a text where that is not known."""
-        read, written = self.of(load), self.of(writer)
+        read, written = self.facts.touched(load), self.facts.touched(writer)
         if isinstance(read, str) or isinstance(written, str):
             return read if isinstance(read, str) else str(written)
-        return [(a, b) for a in read for b in written if not self.are_apart(a, b)]
+        return [(a, b) for a in read for b in written if not self._are_apart(a, b)]
 
 
 class _Finder:
@@ -231,7 +199,9 @@ class _Finder:
         suppose the most: what they do not free, wider limits do not free either. The exception is
         an index such as `n - 2^20`, which always wraps below 2^15 but not below 2^30."""
         blocked = all(self._blocker(load, sizes) is not None for load in loads)
-        return blocked and not any(map(sizes.may_wrap, (*loads, *self.writers)))
+        return blocked and not any(
+            sizes.facts.touched(access) == MAY_WRAP for access in (*loads, *self.writers)
+        )
 
     def _blocker(self, load: Access, sizes: _Sizes) -> str | None:
         """The writer that may write what a load reads, where no test could tell."""
@@ -239,7 +209,7 @@ class _Finder:
             named = f"{writer.instruction.name} at line {self.kernel.line(writer.index)}"
             pairs = sizes.overlapping(load, writer)
             if isinstance(pairs, str):
-                own = isinstance(sizes.of(load), str)
+                own = isinstance(sizes.facts.touched(load), str)
                 which = "the load" if own else "the store"
                 return f"{named} may write these bytes (of {which}: {pairs})"
             # A test compares two pointers. For ranges on the same pointer there are not two.
@@ -269,4 +239,4 @@ class _Finder:
                 ranges = sizes.overlapping(load, writer)
                 assert not isinstance(ranges, str)
                 pairs.update(dict.fromkeys(ranges))
-        return entry_guard(sizes.grid, list(pairs))
+        return entry_guard(sizes.facts.grid, list(pairs))

@@ -98,6 +98,10 @@ class Solver:
             verdict = self._answers[key] = self._ask(claim, facts)
         return verdict
 
+    def proves(self, claim: Term, given: Iterable[Term] = ()) -> bool:
+        """Is that proved?"""
+        return isinstance(self.prove(claim, given), Proved)
+
     def contradicts(self, condition: Term, given: Iterable[Term]) -> bool:
         """Can `condition` surely not hold where all of `given` do? A no may also mean that the
         question was too large or that enough time went into such questions: it only prunes."""

@@ -2,7 +2,7 @@
 
 Inside a loop an index does not wrap since the last one does not. That follows from how often the
 loop goes round and from tests that the text has made, and is read off a symbolic run of the first
-text (`analysis.exact_sums`). So is that two accesses have no byte in common, where a test has
+text (`facts.grid_facts`). So is that two accesses have no byte in common, where a test has
 found the bytes of the whole grid apart.
 """
 
@@ -13,13 +13,10 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from ptxsw.emulator.trace import Access
-from ptxsw.facts.disjoint import apart
-from ptxsw.facts.exact_sums import ExactSums
 from ptxsw.facts.grid import FARTHEST, Unbounded
+from ptxsw.facts.grid_facts import GridFacts, as_offset
 from ptxsw.facts.prover import Prover
-from ptxsw.facts.ranges import Range, place_range, touched_ranges
-from ptxsw.ptx.bits import wrapped
+from ptxsw.facts.ranges import Range, place_range
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.substitution import substitute
@@ -38,9 +35,8 @@ class Indices:
     def __init__(self, lanes: KernelLanes, prover: Prover, aliases: AliasAnalysis) -> None:
         self._lanes, self._prover, self._aliases = lanes, prover, aliases
         self._within: dict[int | None, Within] = {}
-        self._sums: dict[tuple[frozenset[Term], int | None], ExactSums] = {}
+        self._facts: dict[tuple[frozenset[Term], int | None], GridFacts] = {}
         self._ranges: dict[tuple[Bytes, frozenset[Term], int | None], list[_Ranges]] = {}
-        self._accesses: dict[tuple[int, frozenset[Term], int | None], _Ranges | None] = {}
 
     def within(self, header: int | None) -> Within:
         """A comparison where the loop with this header surely goes round once more (None: any
@@ -51,24 +47,24 @@ class Indices:
 
     def same(self, a: Term, b: Term, given: tuple[Term, ...], header: int | None) -> bool:
         """Are two sums equal?"""
-        sums = self._exact_sums(given, header)
-        return sums is not None and sums.same(a, b)
+        facts = self._known(given, header)
+        return facts is not None and facts.same(a, b)
 
     def distance(
         self, a: Term, b: Term, given: tuple[Term, ...], header: int | None
     ) -> Polynomial | None:
         """`a - b`, modulo 2^64; None where nothing is known."""
-        sums = self._exact_sums(given, header) if a.width == b.width == 64 else None
-        return None if sums is None else sums.polynomial(a) - sums.polynomial(b)
+        facts = self._known(given, header) if a.width == b.width == 64 else None
+        return None if facts is None else facts.polynomial(a) - facts.polynomial(b)
 
-    def _exact_sums(self, given: tuple[Term, ...], header: int | None) -> ExactSums | None:
+    def _known(self, given: tuple[Term, ...], header: int | None) -> GridFacts | None:
         trace = self._lanes.trace
         if trace.statistics.timed_out:
             return None
         key = (frozenset(given), header)
-        if key not in self._sums:
-            self._sums[key] = ExactSums.of(trace, given, self._holds, self._count(header))
-        return self._sums[key]
+        if key not in self._facts:
+            self._facts[key] = GridFacts.of(trace, given, self._holds, self._count(header))
+        return self._facts[key]
 
     def _count(self, header: int | None) -> Term | None:
         if header is None:
@@ -77,26 +73,26 @@ class Indices:
 
     def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...], header: int | None) -> bool:
         """Do bytes have none in common?"""
-        sums = self._exact_sums(given, header)
-        if sums is None:
+        facts = self._known(given, header)
+        if facts is None:
             return False
-        if a.space == b.space and _miss(sums, a, b):
+        if a.space == b.space and _miss(facts, a, b):
             return True
         if not a.space == b.space == "global":
             return False
         firsts, seconds = (
-            [*self._by_place(sums, one, given, header), *self._by_access(sums, one, given, header)]
+            [*self._by_place(facts, one, given, header), *self._by_access(facts, one, given)]
             for one in (a, b)
         )
         return any(
             # Each of `firsts` is a set of ranges that holds the bytes: any one of them will do.
-            all(apart(x, y, sums.facts, sums.grid) for x in one for y in other)
+            all(facts.apart(x, y) for x in one for y in other)
             for one in firsts
             for other in seconds
         )
 
     def _by_place(
-        self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...], header: int | None
+        self, facts: GridFacts, bytes_: Bytes, given: tuple[Term, ...], header: int | None
     ) -> list[_Ranges]:
         """Ranges over the whole grid that hold some bytes: as their place is written in the count
         of this iteration, and in that of the next."""
@@ -105,33 +101,20 @@ class Indices:
             self._ranges[key] = []
             for place, conditions in self._written(bytes_.place, given, self._count(header)):
                 with suppress(Unbounded):
-                    ranges = place_range(sums.grid, place, bytes_.size, conditions)
+                    ranges = place_range(facts.grid, place, bytes_.size, conditions)
                     self._ranges[key].append((ranges,))
         return self._ranges[key]
 
     def _by_access(
-        self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...], header: int | None
+        self, facts: GridFacts, bytes_: Bytes, given: tuple[Term, ...]
     ) -> Iterator[_Ranges]:
         """Ranges of accesses of the first text to some bytes, on the path that is looked at: of
         the paths to it, one is taken."""
         indices = self._aliases.accessed(bytes_, given)
         for access in self._lanes.trace.accesses if indices else ():
-            if access.index in indices:
-                ranges = self._touched(sums, access, frozenset(given), header)
-                if ranges is not None:
-                    yield ranges
-
-    def _touched(
-        self, sums: ExactSums, access: Access, given: frozenset[Term], header: int | None
-    ) -> _Ranges | None:
-        """What an access touches over the whole grid, where that is bounded."""
-        key = (access.index, given, header)
-        if key not in self._accesses:
-            try:
-                self._accesses[key] = touched_ranges(sums.grid, access)
-            except Unbounded:
-                self._accesses[key] = None
-        return self._accesses[key]
+            ranges = facts.touched(access) if access.index in indices else ""
+            if not isinstance(ranges, str):
+                yield ranges
 
     def _written(
         self, place: Term, given: tuple[Term, ...], count: Term | None
@@ -161,26 +144,18 @@ class Within(Struct, frozen=True):
 
     def distance(self, a: Term, b: Term, given: tuple[Term, ...]) -> int | None:
         """`a - b` in bytes, where that is one number."""
-        bytes_apart = self.indices.distance(a, b, given, self.header)
-        if bytes_apart is None or not bytes_apart.is_whole:
-            return None
-        left = [(product, f) for product, f in bytes_apart if f % (1 << a.width)]
-        if any(product for product, _ in left):
-            return None
-        return wrapped(int(left[0][1]), a.width) if left else 0
+        distance = self.indices.distance(a, b, given, self.header)
+        return None if distance is None else as_offset(distance, a.width)
 
     def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...]) -> bool:
         """Do the two have no byte in common?"""
         return self.indices.apart(a, b, given, self.header)
 
 
-def _miss(sums: ExactSums, a: Bytes, b: Bytes) -> bool:
+def _miss(facts: GridFacts, a: Bytes, b: Bytes) -> bool:
     """Is the distance of two places known to be large enough?"""
     if a.place.width != 64 or b.place.width != 64:
         return False
-    distance = sums.polynomial(a.place) - sums.polynomial(b.place)
-    least, most = sums.grid.span(distance)
+    distance = facts.polynomial(a.place) - facts.polynomial(b.place)
     farthest = 1 << ADDRESS - 1 if a.space in NARROW else FARTHEST
-    if not all(map(sums.grid.is_shared, distance.atoms)) or not -farthest < least < most < farthest:
-        return False
-    return sums.holds(distance * -1 + b.size) or sums.holds(distance + a.size)
+    return facts.misses(distance, b.size, a.size, 64, farthest)

@@ -1,7 +1,7 @@
 """Is what is newly read by `.nc` apart from all that any thread writes?
 
 The bytes of each write are bounded over the whole grid, from a symbolic run of the first text
-(`analysis.ranges`). That they lie apart from those of a load has to follow from conditions on what
+(`facts.ranges`). That they lie apart from those of a load has to follow from conditions on what
 all threads share: such as a test that the second text makes where it begins. The test is read as it
 stands in the text, whoever wrote it.
 """
@@ -13,10 +13,10 @@ from functools import cached_property
 
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.conditions import conjuncts
-from ptxsw.facts.disjoint import Facts, facts, kept_apart, stands, upper_limits
-from ptxsw.facts.grid import Grid, Unbounded
+from ptxsw.facts.grid import Grid
+from ptxsw.facts.grid_facts import GridFacts
 from ptxsw.facts.prover import Prover
-from ptxsw.facts.ranges import Range, touched_ranges
+from ptxsw.facts.ranges import Range
 from ptxsw.terms.node import Term
 from ptxsw.validate.lanes import KernelLanes
 
@@ -30,29 +30,23 @@ class WrittenRanges:
         self._lanes, self._prover = lanes, prover
         self._answers: dict[tuple[tuple[Range, ...], frozenset[Term]], bool] = {}
         self._shared: dict[tuple[Term, ...], frozenset[Term]] = {}
-        self._facts: dict[frozenset[Term], Facts] = {}
-        self._grids: dict[frozenset[Term], Grid] = {}
-        self._ranges: dict[tuple[int, Grid], tuple[Range, ...] | None] = {}
+        self._facts: dict[frozenset[Term], GridFacts] = {}
 
     def apart(self, loads: Collection[int], given: Sequence[Term]) -> bool:
         """Does no thread write what one of the loads, instructions of the first text, reads?"""
-        writers = self._lanes.writers
-        if writers is None:
+        if self._lanes.writers is None:
             return False
         shared = self._shared_among(tuple(given))
-        grid = self._grids.get(shared)
-        if grid is None:
-            most = upper_limits(shared, self._lanes.terms)
-            grid = self._grids[shared] = Grid.of(self._lanes.trace, most, self._holds)
+        if shared not in self._facts:
+            self._facts[shared] = GridFacts.of(self._lanes.trace, shared, self._holds)
+        facts = self._facts[shared]
         for access in self._lanes.trace.accesses:
-            ranges = self._of(access, grid) if access.index in loads else None
-            if ranges is None:
+            ranges = facts.touched(access) if access.index in loads else ""
+            if isinstance(ranges, str):
                 continue
             key = (ranges, shared)
             if key not in self._answers:
-                if shared not in self._facts:
-                    self._facts[shared] = facts(shared, grid)
-                self._answers[key] = self._is_apart(ranges, writers, self._facts[shared], grid)
+                self._answers[key] = self._is_apart(ranges, self._lanes.writers, facts)
             if self._answers[key]:
                 return True
         return False
@@ -70,27 +64,15 @@ class WrittenRanges:
         return Grid.of(self._lanes.trace, {}, self._holds)
 
     def _is_apart(
-        self, ranges: tuple[Range, ...], writers: Iterable[Access], grid_facts: Facts, grid: Grid
+        self, ranges: tuple[Range, ...], writers: Iterable[Access], facts: GridFacts
     ) -> bool:
         for writer in writers:
-            written = self._of(writer, grid)
-            if written is None or len(ranges) * len(written) > _MOST_PAIRS:
+            written = facts.touched(writer)
+            if isinstance(written, str) or len(ranges) * len(written) > _MOST_PAIRS:
                 return False
-            both = (*ranges, *written) if ranges and written else ()
-            if not all(stands(one, grid_facts, grid) for one in both):
-                return False
-            if not all(kept_apart(a, b, grid_facts, grid) for a in ranges for b in written):
+            if not all(facts.apart(a, b) for a in ranges for b in written):
                 return False
         return True
-
-    def _of(self, access: Access, grid: Grid) -> tuple[Range, ...] | None:
-        key = (access.index, grid)
-        if key not in self._ranges:
-            try:
-                self._ranges[key] = touched_ranges(grid, access)
-            except Unbounded:
-                self._ranges[key] = None
-        return self._ranges[key]
 
     def _holds(self, claim: Term, given: Iterable[Term]) -> bool:
         return self._prover.holds(claim, tuple(given))
