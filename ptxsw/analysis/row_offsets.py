@@ -19,7 +19,7 @@ from ptxsw.analysis.shared_banks import BankTraffic
 from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.segments import segments
+from ptxsw.flow.convergence import segments
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op

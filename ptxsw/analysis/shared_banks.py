@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.banks import Banks, Passes, passes, wavefronts
 from ptxsw.analysis.coalescing import LANES, Offsets
-from ptxsw.analysis.loop_weight import times_in_loops
+from ptxsw.analysis.trip_count import times_in_loops
 from ptxsw.analysis.warps import REGISTERS, Block, Columns, WarpColumns, WarpLanes
 from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Access, Trace

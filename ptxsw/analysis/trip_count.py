@@ -1,7 +1,10 @@
-"""Loops with a constant trip count: the counter starts as a literal and is compared with one. They
-end in every lane, even in one whose other registers hold arbitrary values."""
+"""How often a loop goes round: counted where its counter starts as a literal and is compared with
+one, else assumed. Counted loops end in every lane, even in one whose other registers hold arbitrary
+values."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
@@ -9,15 +12,25 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import Facts, closure, defs
 from ptxsw.flow.flow_graph import Loop
+from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, Instruction, Module
 from ptxsw.terms import op
 from ptxsw.terms.terms import Terms
 
+TRIPS: Final = 16
+"""Iterations of a loop if no launch is known: a guess, the same everywhere, so that counts can be
+compared."""
+_MOST_NESTED = 3  # loops deeper inside count no more: the figures stay comparable
 MOST_ITERATIONS = 1024
 """Loops of more iterations are not counted."""
 _MOST_STEPS = 1 << 14
 _MOST_BLOCKS = 8  # before the loop, in which its counter may start
+
+
+def times_in_loops(depth: int) -> float:
+    """How often a warp is assumed to run code at this loop depth."""
+    return float(TRIPS ** min(_MOST_NESTED, depth))
 
 
 def iterations(trace: Trace, loop: Loop) -> int | None:
@@ -63,11 +76,10 @@ def _each_iteration(
                 continue
             # The exit may be in the middle: the last iteration runs only what stands before it.
             before = cfg.dominates(number, leave)
-            always = before or (
-                cfg.dominates(leave, number)
-                and all(cfg.dominates(number, latch) for latch in loop.latches)
-            )
-            if not always or cfg.loop_of[number] != loop.header or not _plain(instruction):
+            behind = before or cfg.dominates(leave, number)
+            if not behind or not executes_every_iteration(cfg, number, loop):
+                return None
+            if not _plain(instruction):
                 return None
             steps.append((index, before))
     return steps

@@ -65,7 +65,7 @@ def _held(lowering: Lowering, detail: Carried, names: Sequence[str], where: str)
     instruction = lowering.cfg.instructions[detail.at]
     for number, name in enumerate(names):
         own = _Claims()
-        lines, place = lowering.copies.copy(detail.computed, isa.address(instruction), own.new)
+        lines, place = lowering.address_again(detail.computed, isa.address(instruction), own.new)
         values = [own.new(lowering.builder.names.kind(other)) for other in names]
         dest = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
         code = "\n".join([*lines, f"{instruction.name} {dest}, {place};"])
@@ -89,7 +89,7 @@ def _stored(
     for number, name in enumerate(names):
         own = _Claims()
         place = target._replace(offset=target.offset + number * type_width(kind) // 8)
-        lines, at = lowering.copies.copy(detail.computed, place, own.new)
+        lines, at = lowering.address_again(detail.computed, place, own.new)
         value = own.new(lowering.builder.names.kind(name))
         code = "\n".join([*lines, f"st.{space}.{kind} {at}, {value};"])
         label = lowering.cfg.name(detail.header)

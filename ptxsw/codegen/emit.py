@@ -23,7 +23,7 @@ from ptxsw.codegen.version_region import Region, regions
 from ptxsw.codegen.versioning import stretch_twice
 from ptxsw.codegen.warp_state import Lane, LaneSteps, SegmentPredicates, WarpState
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.segments import segments
+from ptxsw.flow.convergence import segments
 from ptxsw.ptx.ir import Function
 
 

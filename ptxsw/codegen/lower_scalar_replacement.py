@@ -6,7 +6,7 @@ those of the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -16,19 +16,14 @@ from ptxsw.codegen.builder import Builder, elements, written
 from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_guard import GuardedLoop, write_test
+from ptxsw.codegen.overflow_checks import computed_again, renamed
 from ptxsw.codegen.splice import insert_lines
 from ptxsw.codegen.versioning import before_loop, loop_twice
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.parser import operand_spans
-from ptxsw.parser.scan import blank_comments
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, type_width
-from ptxsw.ptx.patterns import pattern
-from ptxsw.ptx.source import Source
-
-_WORD = pattern(r"[%$\w]+")
+from ptxsw.ptx.ir import Function, Instruction, Mem, Operand, Reg, Symbol, type_width
 
 Test = EntryGuard | GuardedLoop
 
@@ -108,36 +103,6 @@ def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:
     return None
 
 
-class _Copies(Struct):
-    """Instructions written again with other registers."""
-
-    text: str
-    function: Function
-    instructions: Sequence[Instruction]
-
-    def copy(self, positions: Iterable[int], at: Mem, new: Any) -> tuple[list[str], str]:
-        """Lines that compute an address again, and that address. `new(type)` names registers."""
-        now: dict[str, str] = {}
-        lines = []
-        for position in positions:
-            instruction = self.instructions[position]
-            text = blank_comments(self.text[instruction.start : instruction.end])
-            # Sources are renamed before the destination gets its new name: `add.s64 %rd1, %rd1, 4`
-            # reads the old one.
-            behind = operand_spans(Source(self.text), instruction)[0].end - instruction.start
-            rest = _renamed(text[behind:], now)
-            for reg in isa.defs(instruction):
-                declared = self.function.body.declaration(reg)
-                assert declared is not None, reg
-                now[reg.name] = new(declared.type.removeprefix("."))
-            lines.append(_renamed(text[:behind], now) + rest)
-        return lines, _renamed(_place(at), now)
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    return _WORD.sub(lambda word: names.get(word[0], word[0]), text)
-
-
 def _place(operand: Mem) -> str:
     base = operand.base
     name = base.name if isinstance(base, (Reg, Symbol)) else written(base)
@@ -150,7 +115,6 @@ class Lowering:
 
     def __init__(self, builder: Builder, text: str, function: Function, cfg: Cfg) -> None:
         self.builder, self.text, self.function, self.cfg = builder, text, function, cfg
-        self.copies = _Copies(text, function, cfg.instructions)
         self.carried: dict[int, tuple[str, ...]] = {}  # registers by the load they stand for
         self.sources: dict[int, int] = {}
         self.saved: dict[int, tuple[str, ...]] = {}
@@ -162,6 +126,17 @@ class Lowering:
         Comes first."""
         tested = (d.header for d in details if isinstance(d.test, GuardedLoop))
         return {h: self.builder.register("clear", "pred") for h in dict.fromkeys(tested)}
+
+    def address_again(
+        self, computed: Iterable[int], at: Mem, new: Callable[[str], str]
+    ) -> tuple[list[str], str]:
+        """Lines that compute an address again, and that address. `new(type)` names registers."""
+        names: dict[str, str] = {}
+        lines = [
+            computed_again(self.text, self.function, self.cfg.instructions[position], names, new)
+            for position in computed
+        ]
+        return lines, renamed(_place(at), names)
 
     def _lines(self, header: int) -> Insertions:
         """The lines of a loop, where they are written."""
@@ -222,7 +197,7 @@ class Lowering:
     def _load_in_front(
         self, header: int, instruction: Instruction, computed: Iterable[int], held: Sequence[str]
     ) -> None:
-        lines, place = self.copies.copy(
+        lines, place = self.address_again(
             computed, isa.address(instruction), lambda kind: self.builder.register("ahead", kind)
         )
         dest = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
@@ -339,23 +314,10 @@ class Lowering:
                 continue
             entering = entering or self.builder.names.label("enter")
             line = self.text[branch.span.start : branch.span.end]
-            self.builder.replace(end, _renamed(line, {symbols[0].name: entering}))
-        first = self._first_label(header)
+            self.builder.replace(end, renamed(line, {symbols[0].name: entering}))
+        first = self.builder.labels_before(self.cfg.blocks[header].start)
         lines = [f"{entering}:", *lines] if entering else lines
         self.builder.also(insert_lines(self.text, first, lines))
-
-    def _first_label(self, header: int) -> int:
-        """Where in the text the labels of a block begin."""
-        position, start = 0, None
-        for statement in self.function.body.statements:
-            if isinstance(statement, Instruction):
-                if position == self.cfg.blocks[header].start:
-                    break
-                position, start = position + 1, None
-            elif isinstance(statement, Label) and start is None:
-                start = statement.span.start
-        assert start is not None
-        return start
 
 
 def element_width(lowering: Lowering, at: int, operand: Operand) -> int:

@@ -7,7 +7,7 @@ the branch, into new registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct, field
 
@@ -18,7 +18,7 @@ from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
-from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.ptx.ir import Function, Instruction, Reg
 from ptxsw.ptx.isa import Effect
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.source import Source
@@ -142,16 +142,33 @@ class Rematerializer(Struct):
 
     def _copy(self, position: int, now: dict[Reg, str]) -> dict[Reg, str]:
         instruction = self.plan.instructions[position]
-        copies: dict[Reg, str] = {}
-        for reg in isa.defs(instruction):
-            declared = self.plan.function.body.declaration(reg)
-            assert declared is not None, reg
-            copies[reg] = self.names.new("ahead", declared.type.removeprefix("."))
-        text = blank_comments(self.text[instruction.start : instruction.end])
-        behind = operand_spans(Source(self.text), instruction)[0].end - instruction.start
         read = {r.name: now[r] for r in isa.uses(instruction) if isinstance(r, Reg) and r in now}
-        written = {reg.name: name for reg, name in copies.items()}
-        dest = _WORD.sub(lambda word: written.get(word[0], word[0]), text[:behind])
-        rest = _WORD.sub(lambda word: read.get(word[0], word[0]), text[behind:])
-        self.lines.put_before(self.at, dest + rest)
-        return copies
+        line = computed_again(
+            self.text, self.plan.function, instruction, read,
+            lambda kind: self.names.new("ahead", kind),
+        )  # fmt: skip
+        self.lines.put_before(self.at, line)
+        return {reg: read[reg.name] for reg in isa.defs(instruction)}
+
+
+def computed_again(
+    text: str, function: Function, instruction: Instruction, names: dict[str, str],
+    new: Callable[[str], str],
+) -> str:  # fmt: skip
+    """The text of an instruction that computes, with other registers: it reads those that `names`
+    has for its own, and `names` gets new ones, made by `new(type)`, for what it sets."""
+    own = blank_comments(text[instruction.start : instruction.end])
+    behind = operand_spans(Source(text), instruction)[0].end - instruction.start
+    # Sources are renamed before the destination gets its new name: `add.s64 %rd1, %rd1, 4` reads
+    # the old one.
+    rest = renamed(own[behind:], names)
+    for reg in isa.defs(instruction):
+        declared = function.body.declaration(reg)
+        assert declared is not None, reg
+        names[reg.name] = new(declared.type.removeprefix("."))
+    return renamed(own[:behind], names) + rest
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text with other names in place of some."""
+    return _WORD.sub(lambda word: names.get(word[0], word[0]), text)

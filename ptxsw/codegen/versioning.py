@@ -24,6 +24,8 @@ from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import OVERLAP, Names, is_label_of
 from ptxsw.codegen.splice import Edit, edited_part, insert_lines, line_end
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Body, Close, Directive, Label, Loc, Open, Statement, Variable
 from ptxsw.ptx.source import Span
 
@@ -64,6 +66,31 @@ class LoopPlace(Struct, frozen=True):
     start: int
     end: int
     before: int | None
+
+
+def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
+    """The text that holds a loop, and how control comes to it; or why nothing can stand before
+    it."""
+    blocks = [cfg.blocks[n] for n in loop.blocks]
+    header = cfg.blocks[loop.header]
+    start, end = min(b.start for b in blocks), max(b.end for b in blocks) - 1
+    if not header.labels:
+        return "the loop has no label"
+    outside = [n for n in cfg.predecessors[loop.header] if n not in loop.blocks]
+    if len(outside) != 1:
+        return "the loop is entered from several places"
+    block = cfg.blocks[outside[0]]
+    if start <= block.start <= end:
+        return "the code before the loop stands between its blocks"
+    last = cfg.instructions[block.end - 1]
+    # Lines before this branch are run exactly when the loop is entered. Before a conditional
+    # branch they would also be run by threads that skip the loop, and could fault there.
+    if last.opcode == "bra" and last.guard is None:
+        return LoopPlace(header.start, start, end, block.end - 1)
+    falls = block.end == header.start == start
+    if not falls or (last.opcode == "bra" and block.successors[0] == loop.header):
+        return "the loop is entered by a conditional branch"
+    return LoopPlace(header.start, start, end, None)
 
 
 def loop_twice(

@@ -17,6 +17,7 @@ from ptxsw.emulator.memory import ended
 from ptxsw.emulator.state import State, named, undefined
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
+from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, walk
@@ -75,9 +76,7 @@ def exit_predicates(
     `predicates` holds, by block, what decided its branch while the body was run."""
     leaving: list[Term] = []
     for number in {source for source, _ in loop.exits}:
-        if cfg.loop_of[number] != loop.header or number not in predicates:
-            return None
-        if not all(cfg.dominates(number, latch) for latch in loop.latches):
+        if number not in predicates or not executes_every_iteration(cfg, number, loop):
             return None
         leaving.extend(predicates[number])
     return tuple(leaving)

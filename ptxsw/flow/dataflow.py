@@ -8,11 +8,12 @@ from typing import Generic, TypeVar
 
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.def_use import CARRY, defs, uses, writers
+from ptxsw.flow.flow_graph import reached
 from ptxsw.ptx.ir import Instruction, Reg
 
 __all__ = [
-    "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "live_among",
-    "live_at", "liveness", "read_first", "slice_registers", "uses", "writers",
+    "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "live_at",
+    "liveness", "read_first", "slice_registers", "uses", "writers",
 ]  # fmt: skip
 
 Facts = frozenset[Reg]
@@ -126,31 +127,6 @@ def _liveness(cfg: Cfg, wanted: Callable[[int], bool] | None) -> Mapping[int, Fa
     return live
 
 
-def live_among(cfg: Cfg, registers: Iterable[Reg], starts: Iterable[int]) -> Facts:
-    """Of some registers those that are live at the start of one of some blocks: what `liveness`
-    says, where only a few registers and the code behind a few blocks are of interest."""
-    open_, live = set(registers), set[Reg]()
-    coming = {number: set(open_) for number in starts}
-    work = list(coming)
-    while work and open_:
-        number = work.pop()
-        left = coming[number] & open_
-        for at in range(cfg.blocks[number].start, cfg.blocks[number].end):
-            if not left.isdisjoint(cfg.read[at]):
-                live.update(left.intersection(cfg.read[at]))
-                left -= live
-            left.difference_update(cfg.surely_written[at])
-            if not left:
-                break
-        open_ -= live
-        for successor in cfg.blocks[number].successors if left else ():
-            known = coming.setdefault(successor, set())
-            if not left <= known:
-                known |= left
-                work.append(successor)
-    return frozenset(live)
-
-
 def live_at(cfg: Cfg, live: Callable[[int], Facts], position: int) -> Facts:
     """The registers that live on before an instruction, from those at the starts of blocks."""
     if position >= len(cfg.instructions):
@@ -192,12 +168,9 @@ def closure(cfg: Cfg, roots: Iterable[Reg], among: Collection[int] | None = None
     or by those at the positions `among`."""
     writers, read = cfg.writers, cfg.read
     inside = None if among is None else frozenset(among)
-    needed = set(roots)
-    work = list(needed)
-    while work:
-        for at in writers.get(work.pop(), ()):
-            for reg in read[at] if inside is None or at in inside else ():
-                if reg not in needed:
-                    needed.add(reg)
-                    work.append(reg)
-    return frozenset(needed)
+
+    def sources(reg: Reg) -> Iterable[Reg]:
+        ats = (at for at in writers.get(reg, ()) if inside is None or at in inside)
+        return (source for at in ats for source in read[at])
+
+    return frozenset(reached(roots, sources))

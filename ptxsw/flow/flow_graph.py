@@ -7,10 +7,13 @@ last.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from msgspec import Struct
+
+_Node = TypeVar("_Node", bound=Hashable)
 
 
 class Block(Struct, frozen=True):
@@ -98,12 +101,12 @@ class FlowGraph(Struct, frozen=True, dict=True):
     def reached_from(self, start: Iterable[int], barred: Container[int] = ()) -> set[int]:
         """The blocks that control may reach from the heads of some, these included, on paths
         that enter none of the `barred`."""
-        return _reached(start, lambda number: self.blocks[number].successors, barred)
+        return reached(start, lambda number: self.blocks[number].successors, barred)
 
     def reaching(self, end: Iterable[int], barred: Container[int] = ()) -> set[int]:
         """The blocks from which control may reach the heads of some, these included, on paths
         that pass none of the `barred`."""
-        return _reached(end, self.predecessors.__getitem__, barred)
+        return reached(end, self.predecessors.__getitem__, barred)
 
     def dominates(self, above: int, below: int) -> bool:
         """Does every path from the entry to block `below` pass block `above`?"""
@@ -212,16 +215,17 @@ class FlowGraph(Struct, frozen=True, dict=True):
         return tuple(around)
 
 
-def _reached(
-    start: Iterable[int], step: Callable[[int], Iterable[int]], barred: Container[int]
-) -> set[int]:
-    work = [number for number in start if number not in barred]
+def reached(
+    start: Iterable[_Node], step: Callable[[_Node], Iterable[_Node]], barred: Container[_Node] = ()
+) -> set[_Node]:
+    """Some nodes and all to which steps lead from them, on ways that enter none of the `barred`."""
+    work = [node for node in start if node not in barred]
     seen = set(work)
     while work:
-        for number in step(work.pop()):
-            if number not in seen and number not in barred:
-                seen.add(number)
-                work.append(number)
+        for node in step(work.pop()):
+            if node not in seen and node not in barred:
+                seen.add(node)
+                work.append(node)
     return seen
 
 

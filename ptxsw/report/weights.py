@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.loop_weight import times_in_loops
+from ptxsw.analysis.trip_count import times_in_loops
 from ptxsw.report.model import Access, Contents, Kernel
 
 _SECTORS_OF_WAVEFRONT = 4  # both caches and shared memory move 128 bytes in a pass

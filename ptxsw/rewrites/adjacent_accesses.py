@@ -12,7 +12,7 @@ from msgspec import Struct
 from ptxsw.analysis.instruction_kinds import Kind, asked_anywhere, kind, meets
 from ptxsw.codegen.lower_vectorize import moved_width
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.segments import ends_of_segments, segments
+from ptxsw.flow.convergence import ends_of_segments, segments
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Float, Instruction, Int, Mem, Operand, Reg, Symbol

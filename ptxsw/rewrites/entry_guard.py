@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ptxsw.analysis.instruction_kinds import Kind, asked_anywhere, kind, meets
 from ptxsw.codegen.entry_guard import EntryGuard, Shared, Sum
-from ptxsw.codegen.versioning import obstacle_to_copy
+from ptxsw.codegen.versioning import LoopPlace, obstacle_to_copy
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.grid import BLOCKS, FARTHEST, Grid
 from ptxsw.facts.grid_facts import Facts, GridFacts, facts, proved
 from ptxsw.facts.ranges import Range
+from ptxsw.ptx.ir import Close, Directive, Open, Variable
 from ptxsw.rewrites.base import Kernel
 from ptxsw.terms.node import Term, ones, unknowns
 from ptxsw.terms.polynomial import Number, Polynomial
@@ -63,6 +65,29 @@ def _asking(kernel: Kernel) -> str | None:
         )
         if asks:
             return f"{instruction.name} (line {kernel.line(index)}) asks which lanes are active"
+    return None
+
+
+def obstacle_to_loop_copy(kernel: Kernel, place: LoopPlace) -> str | None:
+    """Why a loop may not be duplicated, with some threads in either copy; None if it may."""
+    # Threads of one warp may take different copies. Any later `activemask` could then report other
+    # lanes than before, and a barrier in the loop would be reached by only some of the threads.
+    if asked_anywhere(kernel.trace.cfg):
+        return "it would need a branch, and the kernel asks which lanes are active"
+    body = kernel.trace.cfg.instructions[place.start : place.end + 1]
+    for instruction in body:
+        if meets(instruction) or kind(instruction) is Kind.EVENT:
+            return f"{instruction.name} is in the loop, which would be duplicated"
+        if instruction.opcode == "brx":
+            return "an indirect branch is in the loop, which would be duplicated"
+    first, last = body[0].start, body[-1].end
+    for statement in kernel.function.body.others:
+        if not first <= statement.span.start < last:
+            continue
+        if isinstance(statement, Open | Close | Variable):
+            return "a scope or a variable begins inside the loop"
+        if isinstance(statement, Directive) and statement.label:
+            return "a table of branch targets is in the loop"
     return None
 
 

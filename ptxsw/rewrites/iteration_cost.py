@@ -7,14 +7,15 @@ in another way falls away.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 from msgspec import Struct
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import live_among, writers
-from ptxsw.flow.flow_graph import Loop
+from ptxsw.flow.dataflow import liveness, writers
+from ptxsw.flow.flow_graph import Loop, reached
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Mem, Reg
 
@@ -44,8 +45,9 @@ class IterationCost:
 
     @cached_property
     def _live_out(self) -> frozenset[Reg]:
-        """The registers set in the loop that are live where it is left."""
-        return live_among(self._cfg, self._writers, {target for _, target in self._loop.exits})
+        """The registers that are live where the loop is left."""
+        live = liveness(self._cfg)
+        return frozenset[Reg]().union(*(live.get(target, ()) for _, target in self._loop.exits))
 
     def of(
         self,
@@ -93,14 +95,12 @@ class IterationCost:
         for reg, ats in self._writers.items():
             if reg in self._live_out or reg.name in kept:
                 needed.update(ats)
-        work = list(needed)
-        while work:
-            for reg in self._read(work.pop(), moved, given):
-                for at in self._writers.get(reg, ()):
-                    if at not in needed:
-                        needed.add(at)
-                        work.append(at)
-        return needed
+
+        def sources(at: int) -> Iterable[int]:
+            read = self._read(at, moved, given)
+            return (source for reg in read for source in self._writers.get(reg, ()))
+
+        return reached(needed, sources)
 
     def _read(
         self, at: int, moved: frozenset[int], given: frozenset[int]

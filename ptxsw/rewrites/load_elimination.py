@@ -42,11 +42,11 @@ class LoadElimination:
         if (options.scheme, options.form) != ("auto", "auto"):
             yield from joint.find(kernel) if leads(self.name, kernel) else ()
             return
-        from ptxsw.rewrites.kept_values import kept_values, same_bytes
+        from ptxsw.rewrites.available_loads import available_loads, same_bytes
         from ptxsw.rewrites.partial_loads import joined_loads
 
         meeting = same_bytes(kernel.trace)
-        kept: list[Change | Refusal] = list(kept_values(kernel, meeting))
+        kept: list[Change | Refusal] = list(available_loads(kernel, meeting))
         planned = list(joint.find(kernel)) if leads(self.name, kernel) else []
         served = {one.at for one in (*kept, *planned) if isinstance(one, Change)}
         joined = list(joined_loads(kernel, meeting, frozenset(served)))

@@ -284,12 +284,6 @@ class Counting:
             yield NotNegative(self.register(carried), self.sum(stays), constant)
 
 
-def is_left_by_test(cfg: Cfg, loop: Loop) -> bool:
-    """Is there a branch at which every iteration ends, or leaves the loop? Without one there is no
-    counter."""
-    return any(_decides(cfg, loop, number) for number in loop.blocks)
-
-
 def _decides(cfg: Cfg, loop: Loop, number: int) -> bool:
     """Does each iteration come to the end of a block and there leave the loop, or go straight back
     to the header?"""

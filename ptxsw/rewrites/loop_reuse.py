@@ -3,7 +3,7 @@ are made behind the loop; `scalar_replacement` has the lines before and after.""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -15,14 +15,14 @@ from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import elements
 from ptxsw.codegen.loop_guard import GuardedLoop
 from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repeated, obstacle
-from ptxsw.codegen.versioning import LoopPlace
+from ptxsw.codegen.versioning import LoopPlace, loop_place
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, type_width
-from ptxsw.rewrites.hazards import hazard
+from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
+from ptxsw.rewrites.hoist_obstacles import hazard
 from ptxsw.rewrites.loop_counter import UncountedLoop
-from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
 
@@ -37,45 +37,36 @@ Kept = tuple[Carried | Repeated | DeferredStores, Proof]
 class LoopReuse(LoopStreams):
     """Decides about one innermost loop."""
 
-    def find(self) -> Iterator[Kept | Refusal]:
+    @cached_property
+    def outcome(self) -> tuple[list[Kept], list[Refusal]]:
         """What can stay in registers, and why other reuse is left alone."""
-        if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
-            return
-        # Exact sums and proofs are expensive. If nobody reads the reasons, they are skipped where
-        # it is seen without that nothing can be kept.
-        if not self.kernel.explains and (not self.meeting or self._obstacle is not None):
-            return
-        # Stores first: a load of the same address is served by the register of the store.
-        put_off = list(self._put_off())
-        taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
-        reused = list(self._reused(taken))
-        reason = self._obstacle if put_off or reused or self.reasons else None
-        for detail in (*put_off, *reused):
-            if reason is not None:
-                at = detail.stores[-1] if isinstance(detail, DeferredStores) else detail.at
-                yield Refusal(NAME, at, reason)
-            elif isinstance(detail, DeferredStores):
-                yield detail, Proof(assumptions=(FINITE_LOOPS, NO_RACE))
-            else:
-                yield detail, Proof()
-        for at, told in self.reasons.items():
-            yield Refusal(NAME, at, reason or told)
+        return self._search()
 
-    def tested(
-        self, details: list[Kept], refusals: list[Refusal]
-    ) -> tuple[list[Kept], list[Refusal]]:
+    @cached_property
+    def is_settled(self) -> bool:
+        """Is it seen without proofs that nothing can be kept? Not looked at if the report has to
+        give the reasons."""
+        if not 0 < len(self.accesses) <= _MOST_ACCESSES:
+            return True
+        return not self.kernel.explains and (not self.meeting or self._obstacle is not None)
+
+    def tested(self) -> tuple[list[Kept], list[Refusal]]:
         """The same behind a test before the loop, if that serves more than what was found without;
         else why it does not."""
-        if self.is_settled:
+        details, refusals = self.outcome
+        if not refusals or self.is_settled:
             return details, refusals
-        place = self._place_of_copy
-        reason = place if isinstance(place, str) else None
+        place = loop_place(self.cfg, self.loop)
         if isinstance(place, LoopPlace):
+            reason = obstacle_to_loop_copy(self.kernel, place)
+        else:
+            reason = place
+        if isinstance(place, LoopPlace) and reason is None:
             self.ranges = ranges = LoopRanges(self.trace, self.loop)
             # `streams` is computed once and notes this reason only then; the second search notes
             # all others again.
             self.reasons = {at: told for at, told in self.reasons.items() if told == INDEX_MAY_WRAP}
-            more, left = parted(self.find())
+            more, left = self._search()
             reason = ranges.reason
             if count(more) > count(details):
                 asked = frozenset(at for detail, _ in more for at in _asked_for(detail))
@@ -87,19 +78,26 @@ class LoopReuse(LoopStreams):
                     details, refusals = [(replace(d, test=test), proof) for d, proof in more], left
         return details, [_untold(refusal, reason) for refusal in refusals]
 
-    @cached_property
-    def is_settled(self) -> bool:
-        """Is it seen without proofs that nothing can be kept, and does nobody read why?"""
-        if self.kernel.explains or not 0 < len(self.accesses) <= _MOST_ACCESSES:
-            return not self.kernel.explains
-        return not self.meeting or self._obstacle is not None
-
-    @cached_property
-    def _place_of_copy(self) -> LoopPlace | str:
-        """Where the loop would stand twice, for a test before it; or why it may not."""
-        place = loop_place(self.cfg, self.loop)
-        reason = None if isinstance(place, str) else obstacle_to_loop_copy(self.kernel, place)
-        return place if reason is None else reason
+    def _search(self) -> tuple[list[Kept], list[Refusal]]:
+        details: list[Kept] = []
+        refusals: list[Refusal] = []
+        if self.is_settled:
+            return details, refusals
+        # Stores first: a load of the same address is served by the register of the store.
+        put_off = list(self._put_off())
+        taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
+        reused = list(self._reused(taken))
+        reason = self._obstacle if put_off or reused or self.reasons else None
+        for detail in (*put_off, *reused):
+            stores = isinstance(detail, DeferredStores)
+            if reason is not None:
+                at = detail.stores[-1] if isinstance(detail, DeferredStores) else detail.at
+                refusals.append(Refusal(NAME, at, reason))
+            else:
+                assumed = (FINITE_LOOPS, NO_RACE) if stores else ()
+                details.append((detail, Proof(assumptions=assumed)))
+        refusals += (Refusal(NAME, at, reason or told) for at, told in self.reasons.items())
+        return details, refusals
 
     @cached_property
     def _obstacle(self) -> str | None:
@@ -269,18 +267,6 @@ class LoopReuse(LoopStreams):
             if end.opcode != "bra" or end.guard is None:
                 return "the loop has an exit that is not a branch"
         return None
-
-
-def parted(outcomes: Iterable[Kept | Refusal]) -> tuple[list[Kept], list[Refusal]]:
-    """Changes and refusals."""
-    details: list[Kept] = []
-    refusals: list[Refusal] = []
-    for outcome in outcomes:
-        if isinstance(outcome, Refusal):
-            refusals.append(outcome)
-        else:
-            details.append(outcome)
-    return details, refusals
 
 
 def count(details: Sequence[Kept]) -> int:

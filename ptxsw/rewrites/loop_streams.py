@@ -19,7 +19,7 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_guard import SupposedFacts
-from ptxsw.rewrites.hazards import SPACES, is_plain
+from ptxsw.rewrites.hoist_obstacles import SPACES, is_plain, shared_facts
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
@@ -77,13 +77,7 @@ class LoopStreams:
     @cached_property
     def facts(self) -> GridFacts:
         """What holds where the conditions do that all accesses of the loop share."""
-        # A condition of one access alone may be false where another one is made.
-        variants = [v.conditions for a in self.accesses for v in a.variants]
-        given = frozenset.intersection(*variants) if variants else frozenset()
-        conditions = sorted(given, key=lambda t: t.id)
-        if self.supposed is not None:
-            return self.supposed.facts(conditions)
-        return GridFacts.of(self.trace, conditions, self.kernel.solver.proves)
+        return shared_facts(self.kernel, self.accesses, self.supposed)
 
     @cached_property
     def count(self) -> Term:

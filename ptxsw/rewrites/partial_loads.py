@@ -27,8 +27,8 @@ from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
+from ptxsw.rewrites.available_loads import NAME, Pairs, Stores
 from ptxsw.rewrites.base import Kernel
-from ptxsw.rewrites.kept_values import NAME, Pairs, Stores
 
 _MOST_PREDECESSORS = 8
 _MOST_ALIKE = 32  # accesses to the same bytes

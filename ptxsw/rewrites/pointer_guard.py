@@ -26,7 +26,6 @@ from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.changes.claim import Claim
 from ptxsw.codegen.lower_strength_reduction import PointerGuard
 from ptxsw.codegen.versioning import LoopPlace
-from ptxsw.emulator.loops import LoopFacts
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
 from ptxsw.flow.flow_graph import Loop
@@ -217,20 +216,6 @@ def first_number(cfg: Cfg, loop: Loop, register: Reg) -> int | None:
                 return None
             numbers.add(move.operands[1].value)
     return numbers.pop() if len(numbers) == 1 else None
-
-
-def may_count_from_number(cfg: Cfg, loop: Loop, facts: LoopFacts | None) -> bool:
-    """May what the loop compares begin with a number? The symbolic run tells which register it
-    is."""
-    again = None if facts is None else facts.again
-    if facts is None or again is None:
-        return True
-    equal = again.args[0] if again.kind is op.NOT else again
-    compared = {part for side in equal.args for part, _ in split(side)[1]}
-    counters = [reg for reg, atom in facts.entry.items() if atom in compared]
-    if equal.kind is not op.EQ or len(compared) != 1 or len(counters) != 1:
-        return True
-    return first_number(cfg, loop, counters[0]) is not None
 
 
 def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:

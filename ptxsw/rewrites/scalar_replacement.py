@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import candidates
@@ -47,7 +46,7 @@ from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Cfg
 from ptxsw.rewrites.base import FOR_SHUFFLES, SHUFFLE, Kernel, Outcome, RefusedSource
 from ptxsw.rewrites.entry_guard import LIMITS, SupposedFacts, obstacle_to_versions
-from ptxsw.rewrites.loop_reuse import NAME, Kept, LoopReuse, count, parted, served
+from ptxsw.rewrites.loop_reuse import NAME, Kept, LoopReuse, count, served
 
 _TOLD = "what the loops store lies apart from what they keep in registers"
 _ROTATED = "is rotated: no shuffle is made from a register that a loop carries"
@@ -68,12 +67,12 @@ class ScalarReplacement:
         # First without a test, then with one at entry for the whole grid, last with one before
         # each loop. A later kind is taken only if it serves more accesses, since it costs more: the
         # kernel or the loop exists twice, and the last kind adds a branch that may diverge.
-        loops = list(_in_loops(_innermost(kernel)))
-        details, refusals = _together(loops)
+        loops = list(_innermost(kernel))
+        details, refusals = _together(loop.outcome for loop in loops)
         if refusals and self._may_test(kernel):
             details, refusals = _tested(kernel, loops, details, refusals)
         if refusals:
-            more, left = _with_loops_tested(loops)
+            more, left = _together(loop.tested() for loop in loops)
             if count(more) > count(details):
                 details, refusals = more, left
             else:
@@ -116,27 +115,15 @@ class ScalarReplacement:
         return Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
 
 
-class _ReuseOfLoop(Struct, frozen=True):
-    """What can stay in registers in one innermost loop, and why other reuse is left alone."""
-
-    search: LoopReuse
-    details: list[Kept]
-    refusals: list[Refusal]
-
-
-def _in_loops(searches: Iterable[LoopReuse]) -> Iterator[_ReuseOfLoop]:
-    """The same of some loops, one by one."""
-    for search in searches:
-        yield _ReuseOfLoop(search, *parted(search.find()))
-
-
-def _together(loops: Iterable[_ReuseOfLoop]) -> tuple[list[Kept], list[Refusal]]:
+def _together(
+    outcomes: Iterable[tuple[list[Kept], list[Refusal]]],
+) -> tuple[list[Kept], list[Refusal]]:
     """What can stay in registers in some loops, and why other reuse is left alone."""
     details: list[Kept] = []
     refusals: list[Refusal] = []
-    for loop in loops:
-        details += loop.details
-        refusals += loop.refusals
+    for kept, refused in outcomes:
+        details += kept
+        refusals += refused
     return details, refusals
 
 
@@ -156,36 +143,19 @@ def _innermost(kernel: Kernel) -> Iterator[LoopReuse]:
             yield LoopReuse(kernel, header, accesses)
 
 
-def _with_loops_tested(loops: Iterable[_ReuseOfLoop]) -> tuple[list[Kept], list[Refusal]]:
-    """What can stay in registers where a test before a loop may decide for each thread, and why
-    other reuse is left alone."""
-    details: list[Kept] = []
-    refusals: list[Refusal] = []
-    for loop in loops:
-        more, left = loop.details, loop.refusals
-        if left:
-            more, left = loop.search.tested(more, left)
-        details += more
-        refusals += left
-    return details, refusals
-
-
 def _tested(
-    kernel: Kernel, loops: Sequence[_ReuseOfLoop], details: list[Kept], refusals: list[Refusal]
+    kernel: Kernel, loops: Sequence[LoopReuse], details: list[Kept], refusals: list[Refusal]
 ) -> tuple[list[Kept], list[Refusal]]:
     """What can stay in registers behind a test at entry, and the rest: without a test, where it
     would serve no more than what is known without. The narrowest one supposes the most: where that
     tells nothing the wider ones do not either."""
-    if all(loop.search.is_settled for loop in loops):
+    if all(loop.is_settled for loop in loops):
         return details, refusals
 
     def found_below(bits: int) -> tuple[SupposedFacts, list[Kept], list[Refusal]]:
         supposed = SupposedFacts(kernel, bits)
-        searches = [
-            LoopReuse(kernel, one.header, one.accesses, supposed, one)
-            for one in (loop.search for loop in loops)
-        ]
-        return supposed, *_together(_in_loops(searches))
+        again = (LoopReuse(kernel, o.header, o.accesses, supposed, o) for o in loops)
+        return supposed, *_together(search.outcome for search in again)
 
     _, most, _ = found_below(LIMITS[-1])
     for bits in LIMITS if count(most) > count(details) else ():

@@ -53,18 +53,18 @@ from ptxsw.codegen.loop_guard import Condition, declared, guard_claim, written_p
 from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, ShiftedTest, lower
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
-from ptxsw.codegen.versioning import LoopPlace
+from ptxsw.codegen.versioning import LoopPlace, loop_place
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.rewrites.address_bases import ACCESSES, NO_BASES, Addresses, LoopBases
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_guard import LoopGuard
-from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
-from ptxsw.rewrites.pointer_guard import PointerGuards, ending_comparison, may_count_from_number
+from ptxsw.rewrites.pointer_guard import PointerGuards, ending_comparison
 
 _TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
@@ -98,7 +98,9 @@ class StrengthReduction:
             body = cfg.indices(sorted(loop.blocks))
             known = header in kernel.trace.loop_facts
             reason = _not_worth_a_look(cfg, loop, body) if known else _NOT_RUN
-            comparison = _comparison(kernel, loop) if reason not in (_TOO_LARGE, _NOT_RUN) else None
+            comparison = None
+            if reason not in (_TOO_LARGE, _NOT_RUN):
+                comparison = ending_comparison(cfg, loop, short=kernel.options.mode == "auto")
             if reason is not None and comparison is None:
                 yield from _refused(cfg, body, reason) if told else ()
                 continue
@@ -137,13 +139,6 @@ def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
     if not any("wide" in i.modifiers or _extends(i) for i in code):
         return _NO_INDEX
     return None if accesses > 1 else "the loop has one access only"
-
-
-def _comparison(kernel: Kernel, loop: Loop) -> int | None:
-    """The comparison on which a loop goes round, if a pointer might take the counter's place."""
-    cfg, facts = kernel.trace.cfg, kernel.trace.loop_facts.get(loop.header)
-    at = ending_comparison(cfg, loop, short=kernel.options.mode == "auto")
-    return at if at is not None and may_count_from_number(cfg, loop, facts) else None
 
 
 def _accesses(cfg: Cfg, body: Iterable[int]) -> Iterator[int]:

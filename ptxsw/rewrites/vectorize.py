@@ -34,14 +34,14 @@ from typing import ClassVar, Generic, TypeVar
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
-from ptxsw.analysis.loop_weight import times_in_loops
+from ptxsw.analysis.trip_count import times_in_loops
 from ptxsw.changes.assumptions import NO_FAULT_IN_STRUCT
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.codegen.versioning import LoopPlace
+from ptxsw.codegen.versioning import LoopPlace, loop_place
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.alignment import Alignment, Test
 from ptxsw.ptx import isa
@@ -52,7 +52,7 @@ from ptxsw.rewrites.adjacent_accesses import (
     by_offset,
 )
 from ptxsw.rewrites.base import Kernel, Outcome
-from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
+from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.own_variables import alignable
 from ptxsw.terms.node import split
 

@@ -15,7 +15,7 @@ from ptxsw.changes.claim import Obligation
 from ptxsw.changes.plan import Bypass, Proof, Refused, ServedLoad, UniformLoop
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.flow.segments import segments
+from ptxsw.flow.convergence import segments
 from ptxsw.shuffle.memory_between import MemoryBetween
 from ptxsw.shuffle.paths import NOT_TOLD, Bypasses, Fork, Paths
 from ptxsw.shuffle.plain_loads import PlainLoads

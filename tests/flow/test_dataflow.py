@@ -12,7 +12,6 @@ from ptxsw.flow.dataflow import (
     closure,
     defs,
     in_order,
-    live_among,
     liveness,
     slice_registers,
     uses,
@@ -147,19 +146,3 @@ def test_a_slice_of_some_instructions() -> None:
     graph = cfg()
     assert names(closure(graph, (Reg("%r4"),))) == {"%r4", "%r1", "%r2", "%p1"}
     assert names(closure(graph, (Reg("%r4"),), (4,))) == {"%r4", "%r1", "%r2"}
-
-
-@pytest.mark.parametrize("path", FIXTURES[::4], ids=lambda path: path.stem)
-def test_liveness_of_a_few_registers_is_that_of_all(path: Path) -> None:
-    for function in parse(text_of(path)).kernels:
-        graph = build(function.body)
-        live = liveness(graph)
-        for loop in graph.loops.values():
-            inside = {reg for at in graph.indices(loop.blocks) for reg in graph.written[at]}
-            ends = {target for _, target in loop.exits}
-            expected = frozenset().union(*(live[end] for end in ends)) & inside
-            assert live_among(graph, inside, ends) == expected
-        for number in graph.order[::3]:
-            assert live_among(graph, live[0] | live[number], {number}) == (
-                (live[0] | live[number]) & live[number]
-            )

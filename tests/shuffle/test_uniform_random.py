@@ -18,7 +18,7 @@ from ptxsw.codegen.splice import apply
 from ptxsw.driver.checking import UNCHECKED
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
-from ptxsw.flow.segments import segments
+from ptxsw.flow.convergence import segments
 from ptxsw.parser import parse
 from ptxsw.shuffle.uniform_loops import uniform_loops
 from ptxsw.simt import launch

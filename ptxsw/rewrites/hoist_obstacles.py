@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ptxsw.emulator.trace import Access
+from ptxsw.facts.grid_facts import GridFacts
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, type_width
 from ptxsw.ptx.isa import Effect
+from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.entry_guard import SupposedFacts
+from ptxsw.terms.node import Term
 
 SPACES = frozenset({"global", "shared"})
 _PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES
@@ -53,3 +60,17 @@ def _is_plain(opcode: str, modifiers: tuple[str, ...]) -> bool:
     *words, kind = modifiers or ("",)
     named = sum(word in SPACES for word in words)
     return named == 1 and _PLAIN.issuperset(words) and type_width(kind) >= 8
+
+
+def shared_facts(
+    kernel: Kernel, accesses: Iterable[Access], supposed: SupposedFacts | None
+) -> GridFacts:
+    """What holds where the conditions do that some accesses share: a condition of one alone may be
+    false where another is made. With `supposed`, a test where the kernel begins may find out what
+    is not known."""
+    conditions = [variant.conditions for access in accesses for variant in access.variants]
+    shared = frozenset.intersection(*conditions) if conditions else frozenset[Term]()
+    given = sorted(shared, key=lambda term: term.id)
+    if supposed is not None:
+        return supposed.facts(given)
+    return GridFacts.of(kernel.trace, given, kernel.solver.proves)

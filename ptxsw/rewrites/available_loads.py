@@ -28,7 +28,7 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Reg, type_width
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_guard import LIMITS, SupposedFacts, obstacle_to_versions
-from ptxsw.rewrites.hazards import SPACES, hazard, is_plain
+from ptxsw.rewrites.hoist_obstacles import SPACES, hazard, is_plain, shared_facts
 from ptxsw.shuffle.memory_between import within
 from ptxsw.shuffle.paths import Paths
 from ptxsw.terms import op
@@ -46,7 +46,7 @@ _COSTS = (
 _TOLD = "what the kernel stores lies apart from what it keeps in registers"
 
 
-def kept_values(
+def available_loads(
     kernel: Kernel, same_bytes: Sequence[Sequence[Access]]
 ) -> Iterator[Change | Refusal]:
     """The loads that take a value over stores, or from one, and why others do not; `same_bytes`
@@ -129,7 +129,7 @@ class Pairs:
         return [at for at, one in instructions if _may_store(one.opcode, one.modifiers)]
 
     @cached_property
-    def hazards(self) -> list[int]:
+    def _obstacles(self) -> list[int]:
         """What no value may be carried past."""
         followed = {access.index for access in self.kernel.trace.accesses}
         instructions = enumerate(self.cfg.instructions)
@@ -167,7 +167,7 @@ class Pairs:
 
     def is_cut(self, spans: Iterable[range]) -> bool:
         """Is there something that no value may be carried past?"""
-        return any(within(self.hazards, span) for span in spans)
+        return any(within(self._obstacles, span) for span in spans)
 
     def _comes_before(self, source: Access, load: Access) -> bool:
         """Has this thread made the access in the same iteration of the same loops?"""
@@ -280,13 +280,7 @@ class Stores:
         """What holds where the conditions do that some accesses share."""
         shared = frozenset.intersection(*(v.conditions for a in accesses for v in a.variants))
         if shared not in self._facts:
-            given = sorted(shared, key=lambda term: term.id)
-            if self.supposed is not None:
-                self._facts[shared] = self.supposed.facts(given)
-            else:
-                self._facts[shared] = GridFacts.of(
-                    self.kernel.trace, given, self.kernel.solver.proves
-                )
+            self._facts[shared] = shared_facts(self.kernel, accesses, self.supposed)
         return self._facts[shared]
 
 
