@@ -32,7 +32,6 @@ HELPERS = {
         "rewrites/loop_reuse.py",
         "codegen/carried_claims.py",
     ),
-    "registers": ("rewrites/register_trials.py",),
     "strength-reduction": (
         "rewrites/address_bases.py",
         "rewrites/iteration_cost.py",

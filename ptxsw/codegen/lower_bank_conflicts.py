@@ -11,7 +11,7 @@ from msgspec import Struct
 from ptxsw.changes.change import Change, Line
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.permuted_addresses import AddressValues, PermutedAddresses, WrittenCode
+from ptxsw.codegen.permuted_addresses import AddressCode, AddressValues, PermutedAddresses
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Instruction, Variable
@@ -66,7 +66,7 @@ def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> t
     for change in changes:
         detail = change.detail
         assert isinstance(detail, PermutedBanks)
-        code = WrittenCode(builder, detail.permutation)
+        code = AddressCode(builder, detail.permutation)
         addresses = PermutedAddresses(code, values, detail.permutation)
         for access in sorted(detail.accesses, key=lambda a: a.at):
             code.lines = []

@@ -1,7 +1,6 @@
 """The instructions that permute addresses of shared memory. A block uses what one that is run
 before it has computed.
 
-They can be written, or counted without being written: `AddressCode` is what either takes.
 `rewrites/bank_conflicts.py` has the lines before and after.
 """
 
@@ -10,46 +9,41 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Final, Protocol
 
 from msgspec import Struct, field
 
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.names import fresh_prefix
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, Symbol
 
 
-class AddressCode(Protocol):
-    """Takes the instructions."""
-
-    def computed(self, stem: str, opcode: str, *operands: object) -> str:
-        """The register, of 32 bits, that an instruction computes."""
-        ...
-
-    @property
-    def mask(self) -> str:
-        """The mask of the permutation: a number, or a register set at the kernel's entry."""
-        ...
-
-
-class WrittenCode(Struct, dict=True):
-    """Writes the instructions. `lines` collects them for the access that is permuted."""
+class AddressCode(Struct, dict=True):
+    """The instructions: `lines` collects them for the access that is permuted, `instructions`
+    counts how many machine instructions they all are at most, those at the entry left out."""
 
     builder: Builder
     permutation: Permutation
     lines: list[str] = field(default_factory=list)
+    instructions: int = 0
 
     def computed(self, stem: str, opcode: str, *operands: object) -> str:
+        """The register, of 32 bits, that an instruction computes."""
         name = self.builder.register(stem, "b32")
         self.lines.append(f"{opcode} {name}, {', '.join(map(str, operands))};")
+        # Of `and` and `xor` ptxas makes one. Where an address of the text is shifted, its product
+        # or the start of its array may have been folded into the access before, and is an
+        # instruction now.
+        if opcode not in ("and.b32", "cvt.u32.u64"):
+            ours = str(operands[0]).startswith(self.builder.names.prefix)
+            self.instructions += 2 if opcode == "shr.u32" and not ours else 1
         return name
 
     @cached_property
     def mask(self) -> str:
+        """The mask of the permutation: a number, or a register set at the kernel's entry."""
         # Where start or size of dynamic memory is no multiple of a row, π would leave the array.
         # With mask 0 it is the identity. The test is one `and`: of an `or` of all ends.
         mask, builder = self.permutation.mask, self.builder
@@ -69,34 +63,6 @@ class WrittenCode(Struct, dict=True):
             f"selp.b32 {chosen}, {mask}, 0, {whole};",
         )
         return chosen
-
-
-class CountedCode(Struct):
-    """Counts how many machine instructions they are at most; those at the entry are not among
-    them."""
-
-    prefix: str  # of the names of new registers
-    instructions: int = 0
-    mask: str = "mask"
-    _registers: int = 0
-
-    def computed(self, stem: str, opcode: str, *operands: object) -> str:
-        self.instructions += self._most(opcode, operands)
-        self._registers += 1
-        return f"{self.prefix}{self._registers}"
-
-    def _most(self, opcode: str, operands: tuple[object, ...]) -> int:
-        # Of `and` and `xor` ptxas makes one. Where an address of the text is shifted, its product
-        # or the start of its array may have been folded into the access before, and is an
-        # instruction now.
-        if opcode in _FREE:
-            return 0
-        return 2 if opcode == _SHIFT and not str(operands[0]).startswith(_OURS) else 1
-
-
-_FREE: Final = frozenset({"and.b32", "cvt.u32.u64"})
-_SHIFT: Final = "shr.u32"
-_OURS: Final = fresh_prefix("")
 
 
 class AddressValues(Struct, frozen=True, dict=True):

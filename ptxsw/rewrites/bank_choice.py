@@ -7,126 +7,67 @@ to dominate what is added: of instructions that is the most that ptxas makes of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import cached_property, reduce
-from itertools import chain
+from functools import cached_property
 from math import inf
-from operator import or_
-from typing import NamedTuple
 
 from msgspec import Struct
 
-from ptxsw.analysis.banks import BANKS, Banks, wavefronts
+from ptxsw.analysis.banks import Banks, wavefronts
 from ptxsw.analysis.coalescing import Offsets
-from ptxsw.analysis.row_offsets import Joinable
 from ptxsw.analysis.shared_banks import BankTraffic, times
 from ptxsw.changes.permutation import ROW, Permutation
+from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess
+from ptxsw.codegen.permuted_addresses import AddressCode, AddressValues, PermutedAddresses
 from ptxsw.cost.account import Ends
 from ptxsw.cost.decide import dominates, ends_by_counts
 from ptxsw.flow.cfg import Cfg
+from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Variable
-from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
 from ptxsw.rewrites.base import Kernel
 
 GRANULES = (16, 8, 4)  # bytes
 NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
 _WORD = 4  # bytes
-_ROUNDED = 1 + 1e-9  # sums in another order may differ by less
 _SHIFTS = 6  # of each granule, from the first that reads above the row
 
 _FREE = ("mov", "cvta", "ld.param", "pragma", "loc")
 _LONG = {"div": 12, "rem": 12, "sqrt": 6, "sin": 2, "cos": 2, "mul": 4, "mad": 4}  # of 64 bits
 _SHORT = {"div": 8, "rem": 8, "sqrt": 4}
 
+SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
+"""Accesses whose address can be permuted."""
 
-class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
-    """By the size of a granule in bytes: the accesses that ptxas generates if granules of this
-    size stay together."""
 
-    def __init__(self, cfg: Cfg, traffic: Sequence[BankTraffic], in_row: frozenset[int]) -> None:
-        super().__init__()
-        self._joinable = Joinable(cfg, traffic, in_row)
+# Counted in code that ptxas generates, always the highest count seen: mode auto must not make a
+# change that might not pay.
+_ENTRY = 4  # instructions that ask once whether dynamic memory has whole rows; 2 for each array
+_PREDICATED = 12  # instructions of a block that ptxas may execute under a predicate
+_BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
 
-    def __missing__(self, size: int) -> tuple[BankTraffic, ...]:
-        together = self[size] = self._joinable.joined(size)
-        return together
+
+class PermutationCosts(Struct, frozen=True, dict=True):
+    """What all permutations are judged by. `dynamic` names the arrays of dynamic size, `narrow`
+    are those that have to get whole rows. `joined` gives the accesses that ptxas generates if
+    granules of so many bytes stay together."""
+
+    kernel: Kernel
+    dynamic: tuple[str, ...]
+    narrow: tuple[Variable, ...]
+    in_row: frozenset[int]
+    joined: Callable[[int], Sequence[BankTraffic]]
 
     @cached_property
     def stays(self) -> Banks:
         """No permutation."""
         return Banks()
 
-    @cached_property
-    def wanted(self) -> _WantedWords:
-        return _WantedWords(self)
-
-
-class _Pass(NamedTuple):
-    """Words that accesses want at a time, how often a warp makes such a pass, and the fewest
-    wavefronts that it may take."""
-
-    words: frozenset[int]
-    weight: float
-    least: int
-
-
-class _Wanted(NamedTuple):
-    """All passes, those with the most wavefronts first; the fewest wavefronts that they may take
-    together; and the bits of their words, each alone."""
-
-    passes: tuple[_Pass, ...]
-    least: float
-    bits: tuple[int, ...]
-
-
-class _WantedWords(dict[int, _Wanted]):
-    """By the size of a granule."""
-
-    def __init__(self, traffic: JoinedTraffic) -> None:
-        super().__init__()
-        self._traffic = traffic
-
-    def __missing__(self, size: int) -> _Wanted:
-        weights = dict[frozenset[int], float]()
-        for one in self._traffic[size]:
-            for words, often in one.passes:
-                weight = one.weight * often / len(one.requests)
-                weights[words] = weights.get(words, 0.0) + weight
-        stays = self._traffic.stays
-        most = sorted(
-            weights, key=lambda words: weights[words] * stays.of_pass(words), reverse=True
-        )
-        used = reduce(or_, chain.from_iterable(weights), 0)
-        bits = tuple([1 << bit for bit in range(used.bit_length()) if used >> bit & 1])
-        passes = [_Pass(words, weights[words], -(-len(words) // BANKS)) for words in most]
-        least = sum(weight * least for _, weight, least in passes)
-        wanted = self[size] = _Wanted(tuple(passes), least, bits)
-        return wanted
-
-
-class PermutationCosts(Struct, frozen=True):
-    """What all permutations are judged by. `dynamic` names the arrays of dynamic size, `narrow`
-    are those that have to get whole rows."""
-
-    kernel: Kernel
-    dynamic: tuple[str, ...]
-    narrow: tuple[Variable, ...]
-    in_row: frozenset[int]
-    traffic: JoinedTraffic
-
-    @property
-    def stays(self) -> Banks:
-        return self.traffic.stays
-
     @property
     def before(self) -> Sequence[BankTraffic]:
-        return self.traffic[GRANULES[0]]
+        return self.joined(GRANULES[0])
 
     def after(self, permutation: Permutation) -> Sequence[BankTraffic]:
-        return self.traffic[permutation.granule]
-
-    def wanted(self, permutation: Permutation) -> _Wanted:
-        return self.traffic.wanted[permutation.granule]
+        return self.joined(permutation.granule)
 
 
 def ways(traffic: BankTraffic, count: Callable[[Offsets, int], int] = wavefronts) -> float:
@@ -144,9 +85,10 @@ def ways(traffic: BankTraffic, count: Callable[[Offsets, int], int] = wavefronts
 class PermutationChoice(Struct, frozen=True):
     """A permutation, and what it saves and adds for a warp that runs once through the kernel."""
 
-    detail: PermutedBanks
+    permutation: Permutation
     saved: float  # wavefronts
     added: float  # instructions, at most
+    ends: Ends  # of the time of a warp
 
 
 def best(scene: PermutationCosts) -> PermutationChoice | str:
@@ -156,12 +98,11 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     # costs in addition, so wavefronts alone compare only permutations that agree in both. One more
     # shift is an instruction more, and has to save something by itself.
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
-    for permutation, banks in _different(scene):
+    for permutation in family(scene):
         granule, shifts = kind = permutation.granule, len(permutation.shifts)
+        banks = Banks(permutation.banks_of)
         with_fewer = shortlist.get((granule, shifts - 1), (before, None))[0]
         best_yet = shortlist.get(kind, (with_fewer, None))[0]
-        if _surpasses(scene.wanted(permutation), banks, best_yet):
-            continue
         after = _total(scene.after(permutation), banks, best_yet)
         if after < best_yet:
             now = _shares(scene.after(permutation), banks)
@@ -171,16 +112,15 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
         return NONE_HELPS
     executed = _executed(scene.kernel.trace.cfg)
     as_it_is = ends_by_counts(instructions=executed, wavefronts=before)
-    added = AddedInstructions(scene.kernel, scene.in_row)
     choices = [
-        _Candidate(
+        PermutationChoice(
             permutation,
             before - after,
             more,
             ends_by_counts(instructions=executed + more, wavefronts=after),
         )
         for after, permutation in shortlist.values()
-        for more in [added.most(permutation)]
+        for more in [added_instructions(scene.kernel, scene.in_row, permutation)]
     ]
     paying = [c for c in choices if dominates(c.ends, as_it_is)]
     auto = scene.kernel.options.mode == "auto"
@@ -193,17 +133,7 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
             f"by count it does not certainly pay: a warp would execute up to {cheapest.added:.0f} "
             f"instructions more for {cheapest.saved:.0f} wavefronts less"
         )
-    detail = _detail(scene, cheapest.permutation)
-    return PermutationChoice(detail, cheapest.saved, cheapest.added)
-
-
-class _Candidate(Struct, frozen=True):
-    """As `PermutationChoice`, before it is chosen."""
-
-    permutation: Permutation
-    saved: float
-    added: float
-    ends: Ends  # of the time of a warp
+    return cheapest
 
 
 def _executed(cfg: Cfg) -> float:
@@ -240,32 +170,6 @@ def family(scene: PermutationCosts) -> Iterator[Permutation]:
             yield Permutation(chosen, ROW - size, scene.dynamic)
 
 
-def _different(scene: PermutationCosts) -> Iterator[tuple[Permutation, Banks]]:
-    """The family, less those that exchange the banks of the words that are wanted just as an
-    earlier member with the same granule and number of shifts. `Banks` are for these words alone."""
-    seen = set[object]()
-    banks = dict[object, Banks]()
-    for permutation in family(scene):
-        banks_of, bits = permutation.banks_of, scene.wanted(permutation).bits
-        # The bank of a word is a sum of those of its bits by exclusive or.
-        images = (bits, *banks_of(bits))
-        member = (permutation.granule, len(permutation.shifts), images)
-        if member not in seen:
-            seen.add(member)
-            yield permutation, banks.setdefault(images, Banks(banks_of))
-
-
-def _surpasses(wanted: _Wanted, banks: Banks, most: float) -> bool:
-    """Are there surely more wavefronts than so many? What is not counted yet takes the fewest that
-    it may: most permutations fall out with the first few passes."""
-    bound = wanted.least
-    for words, weight, least in wanted.passes:
-        bound += weight * (banks.of_pass(words) - least)
-        if bound > most * _ROUNDED:
-            return True
-    return False
-
-
 def _total(traffic: Sequence[BankTraffic], banks: Banks, enough: float = inf) -> float:
     """All wavefronts; no more are counted where they are `enough`."""
     total = 0.0
@@ -294,7 +198,8 @@ def _no_worse(
     )
 
 
-def _detail(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
+def permuted_banks(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
+    """The change, with what a report says of each access."""
     old, new = scene.before, scene.after(permutation)
     stays, moved = scene.stays, Banks(permutation.banks_of)
     before, after = _shares(old, stays), _shares(new, moved)
@@ -325,3 +230,44 @@ def _worst(
         counts = banks.worst(request, one.size)
         conflicts |= dict.fromkeys(one.members, counts)
     return conflicts
+
+
+# ---------------------------------------------------------------- what it adds
+
+
+def permuted(cfg: Cfg) -> list[int]:
+    """The accesses of shared memory."""
+    return [
+        at
+        for at, instruction in enumerate(cfg.instructions)
+        if instruction.opcode in SIMPLE and isa.space(instruction) == "shared"
+    ]
+
+
+def added_instructions(kernel: Kernel, in_row: frozenset[int], permutation: Permutation) -> float:
+    """The instructions that a warp executes more, at most."""
+    cfg, function = kernel.trace.cfg, kernel.function
+    code = AddressCode(Builder(kernel.text, function, cfg.instructions), permutation)
+    addresses = PermutedAddresses(code, AddressValues(cfg, function.body.width), permutation)
+    dynamic = len(permutation.dynamic)
+    total = float(_ENTRY + 2 * dynamic if dynamic else 0)
+    grown: set[int] = set()
+    for at in permuted(cfg):
+        before = code.instructions
+        addresses.of(at, at in in_row)
+        more = code.instructions - before
+        if more:
+            total += more * times(cfg, at)
+            grown.add(cfg.block_of[at])
+    branches = (times(cfg, cfg.blocks[b].start) for b in grown if _short(cfg, b))
+    return total + sum(_BRANCHES * often for often in branches)
+
+
+def _short(cfg: Cfg, number: int) -> bool:
+    """May ptxas have put a predicate on every instruction of a block, in place of a branch?"""
+    block = cfg.blocks[number]
+    before = cfg.predecessors[number]
+    # Such an arm of an `if` may grow beyond the length up to which ptxas predicates it. Then it
+    # also costs its branches.
+    under = len(before) == 1 and len(cfg.blocks[before[0]].successors) == 2
+    return under and block.end - block.start <= _PREDICATED

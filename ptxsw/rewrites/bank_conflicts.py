@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
+from functools import cache
 from typing import ClassVar, NamedTuple
 
-from ptxsw.analysis.row_offsets import in_rows
+from ptxsw.analysis.row_offsets import Joinable, in_rows
 from ptxsw.analysis.shared_banks import (
     BankTraffic,
     atom,
@@ -34,22 +35,19 @@ from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.permutation import ROW
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_bank_conflicts import (
-    has_whole_rows,
-    lower,
-)
+from ptxsw.codegen.lower_bank_conflicts import has_whole_rows, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
 from ptxsw.ptx.isa import Effect
-from ptxsw.rewrites.added_instructions import SIMPLE
 from ptxsw.rewrites.bank_choice import (
     NONE_HELPS,
-    JoinedTraffic,
+    SIMPLE,
     PermutationChoice,
     PermutationCosts,
     best,
+    permuted_banks,
     ways,
 )
 from ptxsw.rewrites.base import Kernel, Outcome
@@ -74,7 +72,6 @@ class BankConflicts:
     summary: ClassVar[str] = (
         "Addresses of shared memory are permuted so that banks do not conflict."
     )
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """One change of all shared accesses, or the reason why a kernel keeps its conflicts."""
@@ -91,7 +88,7 @@ class BankConflicts:
         if reason is None:
             choice = best(scene)
             if isinstance(choice, PermutationChoice):
-                yield _change(hottest.access.index, choice)
+                yield _change(scene, hottest.access.index, choice)
                 return
             reason = choice
             mild = reason == NONE_HELPS and all(factor <= _MILD for _, factor in conflicts)
@@ -127,7 +124,7 @@ def scene_of(kernel: Kernel) -> PermutationCosts:
         tuple(a.name for a in arrays if a.is_dynamic),
         tuple(a for a in fixed if not has_whole_rows(a)),
         in_row,
-        JoinedTraffic(kernel.trace.cfg, traffic, in_row),
+        cache(Joinable(kernel.trace.cfg, traffic, in_row).joined),
     )
 
 
@@ -293,10 +290,9 @@ def _too_little_known(traffic: Sequence[BankTraffic], known: float) -> str | Non
     return None
 
 
-def _change(at: int, choice: PermutationChoice) -> Change:
-    worth = Worth(choice.added, -choice.saved)
-    indices = frozenset(access.at for access in choice.detail.accesses)
+def _change(scene: PermutationCosts, at: int, choice: PermutationChoice) -> Change:
+    detail = permuted_banks(scene, choice.permutation)
     return Change(
-        BankConflicts.name, at, indices, Proof(), choice.detail, worth=worth,
-        shared_layout=choice.detail.permutation,
+        BankConflicts.name, at, frozenset(access.at for access in detail.accesses), Proof(), detail,
+        worth=Worth(choice.added, -choice.saved), shared_layout=choice.permutation,
     )  # fmt: skip

@@ -11,17 +11,15 @@ from msgspec.structs import replace
 from benchmarks.machine_loops import count
 from benchmarks.programs.memory import MEMORY
 from benchmarks.rewrites import Left, conflicts_left
-from ptxsw.analysis.banks import Banks
 from ptxsw.analysis.shared_banks import bank_traffic, block_shapes, places, shared_arrays
 from ptxsw.changes.permutation import Permutation
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.permuted_addresses import (
+    AddressCode,
     AddressValues,
-    CountedCode,
     PermutedAddresses,
-    WrittenCode,
 )
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
@@ -30,9 +28,8 @@ from ptxsw.driver.kernel_state import Progress
 from ptxsw.driver.passes import Passes
 from ptxsw.driver.pipeline import Options
 from ptxsw.parser import parse
-from ptxsw.rewrites import added_instructions, bank_choice
-from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
-from ptxsw.rewrites.bank_choice import NONE_HELPS
+from ptxsw.rewrites import bank_choice
+from ptxsw.rewrites.bank_choice import NONE_HELPS, added_instructions, permuted
 from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.toolchain.ptxas import NoPtxas
 from tests.heads import head
@@ -119,10 +116,10 @@ def test_no_more_is_added_than_estimated(name: str, monkeypatch: pytest.MonkeyPa
     matter. Before sm_90 it folds products into addresses, from then on the start of an array."""
     run = of_program(name)
     with monkeypatch.context() as context:
-        context.setattr(added_instructions, "times", lambda cfg, at: 1.0)
+        context.setattr(bank_choice, "times", lambda cfg, at: 1.0)
         in_row = frozenset(access.at for access in chosen(run)[0].accesses if access.in_row)
-        added = AddedInstructions(run.attempts[-1].kernel, in_row)
-        estimated = added.most(chosen(run)[0].permutation)
+        kernel = run.attempts[-1].kernel
+        estimated = added_instructions(kernel, in_row, chosen(run)[0].permutation)
     old = MEMORY[name].path.read_text()
     new = apply(old, run.since)
     for arch in ("sm_75", "sm_90"):
@@ -138,16 +135,14 @@ def test_what_is_counted_is_what_is_written(name: str) -> None:
     scene, cfg = scene_of(kernel), kernel.trace.cfg
     for permutation in bank_choice.family(scene):
         builder = Builder(kernel.text, kernel.function, cfg.instructions)
-        values = AddressValues(cfg, builder.width)
-        written, counted = WrittenCode(builder, permutation), CountedCode("%sw_")
-        each = [PermutedAddresses(code, values, permutation) for code in (written, counted)]
+        code = AddressCode(builder, permutation)
+        addresses = PermutedAddresses(code, AddressValues(cfg, builder.width), permutation)
         for at in permuted(cfg):
-            written.lines, counted.instructions = [], 0
-            for addresses in each:
-                addresses.of(at, at in scene.in_row)
-            shifts = sum("shr" in line and ", %sw_" not in line for line in written.lines)
-            others = sum(not line.startswith(("and.", "cvt.")) for line in written.lines)
-            assert counted.instructions == shifts + others
+            code.lines, code.instructions = [], 0
+            addresses.of(at, at in scene.in_row)
+            shifts = sum("shr" in line and ", %sw_" not in line for line in code.lines)
+            others = sum(not line.startswith(("and.", "cvt.")) for line in code.lines)
+            assert code.instructions == shifts + others
 
 
 def machine_instructions(text: str, arch: str, kernel: str) -> int:
@@ -247,33 +242,6 @@ def test_the_block_decides(threads: str, block: object, before: float) -> None:
 def test_what_dominates(before: tuple[int, int], after: tuple[int, int], pays: bool) -> None:
     old, new = (ends_by_counts(instructions=i, wavefronts=w) for i, w in (before, after))
     assert dominates(new, old) == pays
-
-
-@pytest.mark.parametrize("name", SHARED)
-def test_permutations_that_are_left_out_early_take_more(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is told from the fewest wavefronts that accesses may take holds of all of them."""
-    scene = scene_of(of_program(name).attempts[-1].kernel)
-    before = bank_choice._total(scene.before, scene.stays)
-    early = 0
-    for permutation in bank_choice.family(scene):
-        traffic, banks = scene.after(permutation), Banks(permutation.banks_of)
-        wanted = scene.wanted(permutation)
-        assert all(least <= banks.of_pass(words) for words, _, least in wanted.passes)
-        counted = sum(weight * banks.of_pass(words) for words, weight, _ in wanted.passes)
-        assert counted == pytest.approx(bank_choice._total(traffic, banks))
-        if bank_choice._surpasses(wanted, banks, before):
-            early += 1
-            assert bank_choice._total(traffic, banks) > before
-    assert early or name in CONFLICTING
-    choice = bank_choice.best(scene)
-    monkeypatch.setattr(bank_choice, "_surpasses", lambda *_: False)
-    assert bank_choice.best(scene) == choice
-    every = [(one, Banks(one.banks_of)) for one in bank_choice.family(scene)]
-    assert len(list(bank_choice._different(scene))) <= len(every)
-    monkeypatch.setattr(bank_choice, "_different", lambda _: every)
-    assert bank_choice.best(scene) == choice
 
 
 def test_the_family_keeps_the_widest_access_together() -> None:
