@@ -25,13 +25,11 @@ def unpermuted(words: Iterable[int]) -> list[int]:
 
 
 class Banks:
-    """How many words lie in each bank, of which `banks_of` tells. What is asked about passes is
-    remembered."""
+    """How many words lie in each bank, of which `banks_of` tells."""
 
     def __init__(self, banks_of: Callable[[Iterable[int]], list[int]] = unpermuted) -> None:
         self._banks_of = banks_of
         self._of_pass: dict[frozenset[int], int] = {}
-        self._total: dict[Passes, int] = {}
 
     def wavefronts(self, addresses: Offsets, size: int) -> int:
         """The wavefronts for `size` bytes at each address."""
@@ -50,11 +48,7 @@ class Banks:
 
     def total(self, passes: Passes) -> int:
         """The wavefronts of all passes."""
-        total = self._total.get(passes)
-        if total is None:
-            total = sum([often * self.of_pass(words) for words, often in passes])
-            self._total[passes] = total
-        return total
+        return sum([often * self.of_pass(words) for words, often in passes])
 
     def ways(self, addresses: Offsets, size: int) -> int:
         """How many words are wanted of one bank, in the pass with the most for one bank: the ways
@@ -105,32 +99,16 @@ def _together(size: int) -> int:
     return LANES * _WORD // max(_WORD, size)
 
 
-@lru_cache(maxsize=1 << 10)
-def _passes(requests: tuple[Offsets, ...], size: int) -> Counter[frozenset[int]]:
-    return Counter(
-        _from_first(words, addresses[0] // _WORD)
+def passes(requests: tuple[Offsets, ...], size: int) -> Passes:
+    """The words that are wanted at a time, each without those bits that it has in common with
+    all of them by exclusive or, and how often that occurs in the requests. The bank of a word is a
+    sum of its bits by exclusive or, so that such bits exchange banks and no more."""
+    counts = Counter(
+        frozenset([word ^ addresses[0] // _WORD for word in words])
         for addresses in requests
         for words in _served(addresses, size)
     )
-
-
-@lru_cache(maxsize=1 << 14)
-def _from_first(words: Words, first: int) -> frozenset[int]:
-    return frozenset([word ^ first for word in words])
-
-
-@lru_cache(maxsize=1 << 12)
-def _shared(passes: Passes) -> Passes:
-    """The first of all that are equal."""
-    return passes
-
-
-def passes(requests: tuple[Offsets, ...], size: int) -> Passes:
-    """The words that are wanted at a time, each without those bits that it has in common with
-    all of them by exclusive or, and how often that occurs in the requests; the same object for
-    all who want the same. The bank of a word is a sum of its bits by exclusive or, so that such
-    bits exchange banks and no more."""
-    return _shared(frozenset(_passes(requests, size).items()))
+    return frozenset(counts.items())
 
 
 # ---------------------------------------------------------------- one request

@@ -8,8 +8,7 @@ doubles or halves.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from random import Random
@@ -25,8 +24,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Instruction, Int, Reg, Symbol, Variable, leaves
 from ptxsw.terms import op
-from ptxsw.terms.columns import Column
-from ptxsw.terms.node import Term, Variance, split, walk
+from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
 
 _WARPS = 4  # looked at in each block
@@ -122,22 +120,16 @@ def bank_traffic(
 ) -> tuple[BankTraffic, ...]:
     """The shared accesses of a kernel in blocks of some shapes; `places` are the addresses of its
     arrays, by the names of their atoms. No lane accesses what lies outside them, up to `end`."""
-    asked = (tuple(blocks), frozenset(places.items()), end)
-    for other, said, traffic in _LAST:
-        if other is trace.accesses and said == asked:
-            return traffic
     shared = [access for access in trace.accesses if access.space == "shared"]
     warps = _WARPS if len(shared) <= _FEW else 1
     scene = _Scene(blocks, places, end, trace.cfg.instructions, warps)
-    traffic = tuple(
+    return tuple(
         BankTraffic(
             access, times(trace.cfg, access.index), tuple(scene.requests(access)), access.bytes,
             (access.index,),
         )
         for access in shared
     )  # fmt: skip
-    _LAST.append((trace.accesses, asked, traffic))
-    return traffic
 
 
 def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Offsets, ...]:
@@ -153,10 +145,6 @@ def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Off
     shapes = block_shapes(trace, block)
     scene = _Scene(shapes, at, end, trace.cfg.instructions, _WARPS)
     return tuple(scene.requests(access))
-
-
-_LAST: deque[tuple[object, object, tuple[BankTraffic, ...]]] = deque(maxlen=2)
-"""What was last asked for: who weighs a kernel asks for what a rewrite has asked for."""
 
 
 def times(cfg: Cfg, index: int) -> float:
@@ -195,15 +183,6 @@ def _comes_back(name: str, edges: Mapping[str, Mapping[str, bool]]) -> bool:
     return False
 
 
-class _Spread(Struct, frozen=True):
-    """The addresses of some warps, for each of several choices of values known only at run time.
-    An access whose address differs by a constant uses the same addresses, moved by it. `within`:
-    addresses outside the arrays are not accessed."""
-
-    trials: Sequence[Sequence[Offsets]]
-    within: bool
-
-
 class _Scene:
     """What stays the same for all accesses of a kernel."""
 
@@ -219,10 +198,6 @@ class _Scene:
         self._instructions = instructions
         self._lanes = WarpLanes(tuple(blocks), warps)
         self._columns = WarpColumns(self._lanes, self._value)
-        self._memo: dict[object, tuple[Offsets, ...]] = {}
-        self._spreads: dict[object, tuple[int, _Spread | None]] = {}
-        self._taking: dict[frozenset[Term], Sequence[Column | None]] = {}
-        self._leaves: dict[Term, Sequence[Term]] = {}
 
     @cached_property
     def _by_two(self) -> frozenset[str]:
@@ -233,62 +208,35 @@ class _Scene:
         addresses: list[Offsets] = []
         for variant in access.variants:
             conditions = frozenset({variant.guard, *variant.conditions})
-            key = (variant.address, conditions)
-            if key not in self._memo:
-                self._memo[key] = tuple(self._variant(variant.address, conditions, access.bytes))
-            if not self._memo[key]:
+            requests = self._variant(variant.address, conditions, access.bytes)
+            if not requests:
                 return
-            addresses += self._memo[key]
+            addresses += requests
         yield from addresses
 
-    def _variant(self, address: Term, conditions: frozenset[Term], size: int) -> Iterator[Offsets]:
-        constant, items = split(address)
-        key = (items, address.width, conditions)
-        if key not in self._spreads:
-            self._spreads[key] = constant, self._spread(address, conditions)
-        there, spread = self._spreads[key]
-        if spread is None:
-            return
-        shift, mask = constant - there, (1 << address.width) - 1
-        counted: set[tuple[int, ...]] = set()
-        first: list[Offsets] = []
-        for trial in spread.trials:
-            moved: Iterable[Offsets] = trial
-            if shift:
-                moved = (tuple([at + shift & mask for at in one]) for one in trial)
-            addresses = [one for one in moved if one]
-            if spread.within and self._end is not None:
-                addresses = _below(self._end, addresses)
-            # Counted without a permutation. If run-time values such as array widths change the
-            # number of wavefronts, the access counts as unknown.
-            if len(spread.trials) > 1:
-                counted.add(tuple(wavefronts(a, size) for a in addresses))
-            first = first or addresses
-        if len(counted) < 2:  # else it depends on what only the run knows
-            yield from dict.fromkeys(first)
-
-    def _spread(self, address: Term, conditions: frozenset[Term]) -> _Spread | None:
-        """How the lanes of the warps spread; None where that is not known."""
+    def _variant(
+        self, address: Term, conditions: frozenset[Term], size: int
+    ) -> Collection[Offsets]:
         leaves = self._made_of(address)
         if leaves is None or not all(map(self._may_be_known, leaves)):
-            return None
+            return ()
         free = [t for t in leaves if not self._fixed(t) and not self._steps(t)]
-        for block in self._blocks:
-            if not all(_is_uniform(t, block) for t in free):
-                return None
+        if not all(_is_uniform(t, block) for t in free for block in self._blocks):
+            return ()
         tested = frozenset(c for c in conditions if self._is_known(c, leaves))
-        taking = self._taking.get(tested)
-        if taking is None:
-            taking = self._taking[tested] = self._columns.taking(tested)
+        taking = self._columns.taking(tested)
         if not free:
-            requests = dict.fromkeys(self._columns.requests(address, taking))
-            return _Spread([tuple(requests)], within=True)
+            known = dict.fromkeys(self._columns.requests(address, taking))
+            return known if self._end is None else dict.fromkeys(_below(self._end, known))
         trials = []
         for factor in _FACTORS:
             chosen = {t: factor * Random(str(n)).randint(1, 64) for n, t in enumerate(free)}
             columns = WarpColumns(self._lanes, self._value, chosen)
             trials.append(tuple(columns.requests(address, taking)))
-        return _Spread(trials, within=False)
+        # Counted without a permutation. If run-time values such as array widths change the number
+        # of wavefronts, the access counts as unknown.
+        counted = {tuple(wavefronts(one, size) for one in trial) for trial in trials}
+        return dict.fromkeys(trials[0]) if len(counted) == 1 else ()
 
     def _value(self, leaf: Term) -> Columns:
         """What is known of a leaf, in all lanes and iterations."""
@@ -307,10 +255,7 @@ class _Scene:
         """The leaves of a term; None for one too large."""
         if term.size > _LARGEST:
             return None
-        leaves = self._leaves.get(term)
-        if leaves is None:
-            leaves = self._leaves[term] = [t for t in walk(term) if t.kind in op.OPAQUE]
-        return leaves
+        return [t for t in walk(term) if t.kind in op.OPAQUE]
 
     def _fixed(self, leaf: Term) -> bool:
         return leaf.kind is op.ATOM and (leaf.value in REGISTERS or leaf.value in self._places)

@@ -10,7 +10,6 @@ many as one whose lanes lie side by side, and at most one for each lane.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Final
@@ -110,18 +109,13 @@ def _of_lines(asked: tuple[Offsets, ...], width: int) -> float:
 
 def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     """Of a kernel in blocks of a shape, or of usual ones where it is not known."""
-    for other, shape, before in _LAST:
-        if other is trace.accesses and shape == block:
-            return before
     at, end = places(shared_arrays(trace))
     if _SIZE in trace.module.source.text:
         at |= {_SIZE: _WHOLE_ROWS}
     shared = bank_traffic(trace, block_shapes(trace, block), at, end)
     affine, warps = trace.affine, Warps(block)
     lines = {a.index: _lanes(affine, a, warps) for a in trace.accesses if a.space in _COUNTED}
-    wavefronts = Wavefronts({t.access.index: t.requests for t in shared}, lines)
-    _LAST.append((trace.accesses, block, wavefronts))
-    return wavefronts
+    return Wavefronts({t.access.index: t.requests for t in shared}, lines)
 
 
 def permuted(
@@ -148,11 +142,6 @@ def _accesses(cfg: Cfg) -> Sequence[int]:
     """The numbers of the instructions that touch memory."""
     instructions = enumerate(cfg.instructions)
     return [at for at, one in instructions if reach(one.opcode, one.modifiers).touches]
-
-
-_LAST: deque[tuple[object, Block | None, Wavefronts]] = deque(maxlen=2)
-"""What was last asked for: the text before and behind a rewrite, which are asked about again for
-other targets."""
 
 
 def _lanes(affine: Affine, access: Access, warps: Warps) -> tuple[Offsets, ...]:
