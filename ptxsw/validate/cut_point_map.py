@@ -12,8 +12,7 @@ from ptxsw.validate.text import Text
 
 class CutPointMap:
     """For each cut, a place where a block of the first text begins, its images: the places in the
-    second text that correspond to it. Blocks without one are run through. `copies` has those of
-    places in the middle of blocks, at which only some comparisons end (`identical.py`)."""
+    second text that correspond to it. Blocks without one are run through."""
 
     def __init__(
         self,
@@ -22,7 +21,6 @@ class CutPointMap:
         claims: Sequence[ReadClaim],
     ) -> None:
         self._old, self._new = texts
-        self.copies: dict[int, frozenset[int]] = {}
         starts = {block.start for block in self._old.cfg.blocks}
         self.places = {old: new for old, new in positions.items() if old in starts}
         self._claim_labels(claims)
@@ -31,8 +29,7 @@ class CutPointMap:
 
     def of(self, position: int) -> frozenset[int]:
         """The images of a position of the first text; none where no comparison ends there."""
-        images = self.places.get(position)
-        return self.copies.get(position, frozenset()) if images is None else images
+        return self.places.get(position, frozenset())
 
     def begin_together(self) -> bool:
         """May the comparison begin where both texts do? Not where the second runs something before

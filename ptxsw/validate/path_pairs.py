@@ -8,7 +8,7 @@ accesses are those of the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import meets
@@ -42,10 +42,8 @@ class SecondPaths:
         olds: Sequence[Path],
         given: tuple[Term, ...],
         constant: Constant | None = None,
-        copies: Set[int] = frozenset(),
     ) -> list[Path]:
-        """The paths of the second text; those that come to some copies of the first text's code end
-        there, too."""
+        """The paths of the second text."""
         runner = cut.new.runner
         if cut.view is not None:
             cut.view.follow(olds)
@@ -55,7 +53,7 @@ class SecondPaths:
             origin=self._origin(olds), written=runner.written,
         )  # fmt: skip
         start = Path(cut.new.get, given, cut.new_position)
-        return informed.paths(start, self._images.stops | copies)
+        return informed.paths(start, self._images.stops)
 
     def _constant(self, cut: Cut, olds: Sequence[Path]) -> Constant:
         """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or

@@ -8,16 +8,14 @@ are proved by induction. A segment is both texts from one pair of places to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import product
 
 from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
 from ptxsw.emulator.budget import Budget
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.identical import Copies, prove_identical
+from ptxsw.validate.identical import prove_identical
 from ptxsw.validate.outcome import Differ, GiveUp
-from ptxsw.validate.path import Path
 from ptxsw.validate.path_pairs import PathPairs, SecondPaths, no_steps
 from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.spaces import Windows
@@ -32,7 +30,6 @@ class SegmentProof:
         self._relation, self._lanes = context.relation, context.lanes
         self._second = SecondPaths(context)
         self._pairs = PathPairs(context, self._second)
-        self._copies = Copies(context)
         self._windows: Windows | None = None  # of the last attempt, once it has begun
 
     def prove(self, pair: Pair) -> None:
@@ -63,17 +60,7 @@ class SegmentProof:
         return self._windows is None or self._windows.met_generic
 
     def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> Cut:
-        copies = self._copies.within(pair[0])
-        if copies:
-            try:
-                return self._compare(pair, lenient, whole, copies)
-            except Differ:
-                pass  # not equal where a copy begins, they may be where it ends
-        return self._compare(pair, lenient, whole, {})
-
-    def _compare(self, pair: Pair, lenient: bool, whole: bool, copies: Mapping[int, int]) -> Cut:
-        """Compare all paths. Those of the second text that come to one of the `copies` of the first
-        text's code are compared with how the first comes to that code."""
+        """Compare all paths."""
         self._windows = None
         self._pairs.whole = whole
         self._pairs.compare_by_bounds(None)
@@ -82,16 +69,11 @@ class SegmentProof:
         cut.view = self._lanes.view(pair)
         if cut.view is not None:
             cut.view.given = cut.conditions
-        halves, start = self._halves(cut, copies)
+        start = cut.start(cut.old_position, cut.conditions)
         olds = cut.old.runner.paths(start, self._images.places)
         try:
-            for new in self._second.run(cut, olds, cut.conditions, copies=halves.keys()):
-                assert new.end is not None
-                half = halves.get(new.end.position) if new.end.kind == "cut" else None
-                if half is None:
-                    self._pairs.compare_all(cut, olds, new)
-                else:
-                    self._pairs.compare(cut, half, new, again=False)
+            for new in self._second.run(cut, olds, cut.conditions):
+                self._pairs.compare_all(cut, olds, new)
         except Differ:
             # The second text may have no code for this block at all: then it stands still, and
             # both must be at places that correspond where the first text's paths end.
@@ -105,17 +87,6 @@ class SegmentProof:
             elif not self._comes_to_itself(cut):
                 raise
         return cut
-
-    def _halves(self, cut: Cut, copies: Mapping[int, int]) -> tuple[Mapping[int, Path], Path]:
-        """The first text's path as far as the code that stands in copies, by their places in the
-        second text; and that path where it goes on."""
-        path, halves = cut.start(cut.old_position, cut.conditions), {}
-        for copy, place in copies.items():
-            (half,) = cut.old.runner.paths(path, {place})
-            halves[copy], path = half, half.copy()
-            path.end = None
-            self._images.copies[place] = self._images.copies.get(place, frozenset()) | {copy}
-        return halves, path
 
     def _comes_to_itself(self, cut: Cut) -> bool:
         """Does the second text only go on to another image of the place, further down, while the
