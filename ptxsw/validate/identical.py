@@ -16,51 +16,32 @@ from ptxsw.validate.text import Text
 def prove_identical(context: ProofContext, pair: Pair) -> bool:
     """Are both texts the same to the end of the block, and do they go to places that correspond?
     Then equal registers and equal memory make equal registers and memory."""
-    ends = ends_alike(context, pair)
-    if ends is None:
-        return False
-    (p, q), lanes = pair, context.waiting_lanes
-    told = context.relation.cut(pair) if context.lanes.merged is not None else None
-    for end in ends:
-        if told is not None and lanes.arrive(end, told.new.get, told.conditions):
-            context.worklist.reopen(end)
-    for at, instruction in enumerate(_rest(context.old, p)):
-        if meets(instruction):
-            context.barrier_pairs.meet(p + at, q + at, whole=False)
-    for end in ends:
-        context.worklist.come_to(end)
-    return True
-
-
-def ends_alike(context: ProofContext, pair: Pair) -> list[Pair] | None:
-    """Where both texts go from a pair of places, the first of which may be in the middle of a
-    block, if they are the same to the end of the block; None where something would have to be
-    shown. Of a pair this is true at all times if it is once."""
     (p, q), old, new = pair, context.old, context.new
-    relation = context.relation
-    run = _rest(old, p)
+    relation, run = context.relation, _rest(context.old, p)
     if not _same_code(old, new, p, q, len(run)):
-        return None
+        return False
     # A comparison would end in the middle of the block, where something may be claimed.
     if any(q < stop < q + len(run) for stop in context.images.stops):
-        return None
+        return False
     if context.layout is not None and any(map(context.layout.touches, run)):
-        return None
-    if relation.claims.puts_off(p):
-        return None
+        return False
     ends = _successors(old, new, context.images, p, q)
-    if ends is None:
-        return None
+    if relation.claims.puts_off(p) or ends is None:
+        return False
     # A claim that speaks only where a predicate is true says nothing where a branch has found it
     # false, unless the block sets the predicate anew.
     false = relation.claims.false_at(q)
     if false:
         false = false.difference(r.name for i in run for r in defs(i))
-    if any(relation.needs_proof(end, false) for end in ends):
-        return None
-    if any(relation.extra.at(end) for end in ends):
-        return None  # what they hold there has to be said anew
-    return ends
+    # What registers of the second text alone hold there has to be said anew.
+    if any(relation.needs_proof(end, false) or relation.extra.at(end) for end in ends):
+        return False
+    for at, instruction in enumerate(run):
+        if meets(instruction):
+            context.barrier_pairs.meet(p + at, q + at, whole=False)
+    for end in ends:
+        context.worklist.come_to(end)
+    return True
 
 
 def _rest(text: Text, position: int) -> Sequence[Instruction]:

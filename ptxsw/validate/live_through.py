@@ -133,14 +133,17 @@ class LiveThrough:
 
     def at(self, pair: Pair) -> list[Reg]:
         """Registers that are live in the second text alone, and whose values no equation there
-        expresses by registers of the first."""
+        expresses by registers of the first, or lanes vote on: a path may tell more of these."""
         registers = self._extra.get(pair)
         if registers is None:
             p, q = pair
             extra = self._new.live(q) - self._old.live(p)
             held = self._new.equations.at(q) if extra else 0
             derivable = dict.fromkeys(self._old.live(p), True)
-            registers = [r for r in extra if not self._told(r, held, derivable)]
+            merged = self._lanes.merged
+            asked = merged.asked if merged is not None else frozenset[Reg]()
+            told = {r for r in extra - asked if self._told(r, held, derivable)}
+            registers = [r for r in extra if r not in told]
             self._extra[pair] = registers
         return registers
 
@@ -222,10 +225,15 @@ class LiveThrough:
             return frozenset(c for c in said if c is not None and c.kind is not op.CONST)
 
         for reg in extra:
-            held = self._as_first(there, new.get(reg), old, new, joint)
+            held = self._as_first(there, self._decided(new.get(reg), joint), old, new, joint)
             value = _partly(self._terms, there, held, unknown_at(pair, reg))
             if self.carried.arrive(pair, reg, value, there.holding(held), given()):
                 yield pair
+
+    def _decided(self, value: Term, joint: tuple[Term, ...]) -> Term:
+        """A value, or the truth of a predicate that is known on the path."""
+        known = self._equality.simplifier.facts(joint).truth(value) if value.width == 1 else None
+        return value if known is None else self._terms.const(int(known), 1)
 
     def _as_first(
         self, there: PhiTranslation, held: Term, old: Path, new: Path, joint: tuple[Term, ...]

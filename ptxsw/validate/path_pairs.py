@@ -165,10 +165,6 @@ class PathPairs:
             self.compare_by_bounds(self._iterated(cut, old))
             for pair in self._relation.check(cut, old, new, joint):
                 self._worklist.reopen(pair)
-            if old.end is not None and new.end is not None and old.end.kind == "cut":
-                pair = old.end.position, new.end.position
-                if self._waiting_lanes.arrive(pair, new.get, joint):
-                    self._worklist.reopen(pair)
         except Differ as differ:
             if self._prover.contradictory(cut.conditions, more) or self._opposed(cut, old, new):
                 return

@@ -117,6 +117,7 @@ class SegmentProof:
         the first only has to jump to where the second is, the waiting is over."""
         cut = self._relation.cut(pair)
         cut.view = self._lanes.view(pair, lane_waits=True)
+        self._context.waiting_lanes.begin(pair, cut)
         if self._jumps_to(pair[0], pair[1]):
             (old,) = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self._images.places)
             self._pairs.compare(cut, old, no_steps(cut, pair[1]))

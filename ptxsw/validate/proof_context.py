@@ -80,7 +80,6 @@ class ProofContext:
         self.waiting_lanes = WaitingLanes(
             self.prover.simplifier, texts, lambda: lanes.merged, images.of
         )
-        self.relation.predicates = self.waiting_lanes.told
         self.indices = Indices(self.lanes, self.prover, self.memory.aliases)
         self.questions = Questions(
             self.equality,

@@ -7,7 +7,7 @@ claim says (`claims.py`), what a load gave (`available_loads.py`), or what contr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
@@ -51,7 +51,6 @@ class Relation:
         self.loads = AvailableLoads(texts, self.claims, layout, equality)
         tells = self._runners(lenient=False)[1].tells
         self.extra = LiveThrough(texts, equality, memory, lanes, self.claims, tells)
-        self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
     def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
         parameters = frozenset(self._declared.parameters) if lenient else frozenset()
@@ -73,7 +72,7 @@ class Relation:
         points = self._old.points(p)
         old = Registers(old_runner, self._old, p, terms.get, points=points)
         told: dict[Reg, Term] = {}
-        carried = {**self.extra.values(pair, old), **self.predicates(pair)}
+        carried = self.extra.values(pair, old)
 
         def given(reg: Reg) -> Term | None:
             if reg not in live:

@@ -28,9 +28,9 @@ from ptxsw.analysis.trip_count import counted_iterations
 from ptxsw.facts.simplifier import Simplifier
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Reg
-from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
+from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.merged_paths import MergedPaths, may_be_kept
 from ptxsw.validate.outcome import GiveUp
@@ -61,38 +61,14 @@ class WaitingLanes:
         """Does a lane at these places wait for others?"""
         return pair[1] not in self._images(pair[0])
 
-    # ------------------------------------------------------------ predicates
-
-    def told(self, pair: Pair) -> Mapping[Reg, Term]:
-        """Predicates that have the same value whenever control comes to a pair."""
-        truths = self._truths.get(pair, {})
-        return {
-            reg: self._terms.const(int(truth), 1)
-            for reg, truth in truths.items()
-            if truth is not None
-        }
-
-    def arrive(self, pair: Pair, values: Callable[[Reg], Term], given: tuple[Term, ...]) -> bool:
-        """Record that control comes to a pair with some values. Returns whether less is known there
-        than before."""
+    def begin(self, pair: Pair, cut: Cut) -> None:
+        """Note which predicates that lanes vote on are known where a lane waits."""
         merged = self._find()
-        if merged is None:
-            return False
-        # Predicates that both texts have are related already.
-        live = self._new.live(pair[1]) - self._old.live(pair[0])
-        truths = self._truths.setdefault(pair, {})
-        less = False
-        for reg in merged.asked & live:
-            truth = self._truth(values(reg), given)
-            if reg not in truths:
-                truths[reg] = truth
-            elif truths[reg] is not None and truths[reg] is not truth:
-                truths[reg], less = None, True
-        return less
+        if merged is not None:
+            asked = merged.asked & (self._new.live(pair[1]) - self._old.live(pair[0]))
+            self._truths[pair] = {r: self._truth(cut.new.get(r), cut.conditions) for r in asked}
 
     def _truth(self, value: Term, given: tuple[Term, ...]) -> bool | None:
-        if value.kind is op.CONST:
-            return bool(value.value)
         return self._simplifier.facts(given).truth(value)
 
     # ------------------------------------------------------------ beginning to wait
