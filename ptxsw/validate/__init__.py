@@ -97,15 +97,15 @@ def _once(begin: Callable[[bool], Validation], *, thorough: bool) -> tuple[Outco
     except Differ as differ:
         assert validation is not None
         context = validation.context
-        texts = (context.old, differ.old), (context.new, differ.new)
+        texts = (context.basis.old, differ.old), (context.basis.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
         mismatch = Mismatch(differ.reason, lines[0], lines[1], differ.example)
         return mismatch, validation.may_tell_more
     finally:
         if validation is not None:
-            validation.context.solver.rest()
+            validation.context.basis.solver.rest()
     context = validation.context
-    return Proved(tuple(context.assumptions), context.waiting_lanes.loops), False
+    return Proved(tuple(context.basis.assumptions), context.waiting_lanes.loops), False
 
 
 def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:

@@ -10,15 +10,14 @@ control comes to the place with something else. A store counts as a load of its 
 from __future__ import annotations
 
 from ptxsw.analysis.instruction_kinds import Kind, kinds
-from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms.node import Term
+from ptxsw.validate.basis import Basis
 from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.path import Path
-from ptxsw.validate.text import Text
 
 _OF_STORES = frozenset({"wb"})  # how a store is cached
 _MAX_MOVES = 4  # from a load's register to one that keeps its value
@@ -32,15 +31,9 @@ class AvailableLoads:
     """Which registers of the second text hold what memory held, where control comes to a pair of
     places."""
 
-    def __init__(
-        self,
-        texts: tuple[Text, Text],
-        claims: ClaimChecker,
-        layout: SharedLayout | None,
-        equality: Equality,
-    ) -> None:
-        self._old, self._new = texts
-        self._claims, self._layout, self._equality = claims, layout, equality
+    def __init__(self, basis: Basis, claims: ClaimChecker, layout: SharedLayout | None) -> None:
+        self._old, self._new = basis.old, basis.new
+        self._claims, self._layout, self._equality = claims, layout, basis.equality
         self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
         self._held: dict[Pair, list[tuple[Reg, LoadedRegister]]] = {}
 

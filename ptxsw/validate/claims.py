@@ -12,21 +12,18 @@ from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.changes.assumptions import FINITE_LOOPS
 from ptxsw.changes.claim import Claim
 from ptxsw.facts.conditions import assumed
-from ptxsw.facts.equality import Equality
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg, Variable
 from ptxsw.terms.node import Term, Variance
-from ptxsw.terms.terms import Terms
+from ptxsw.validate.basis import Basis
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.evaluate import Evaluator, Get
-from ptxsw.validate.memory import Memory
 from ptxsw.validate.memory_ssa import CLAIMED, NOTHING, Store, StoreDifference
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner
-from ptxsw.validate.text import Text
 
 
 class ReadClaim(Struct, frozen=True):
@@ -89,24 +86,13 @@ def is_inequality(claim: ReadClaim) -> bool:
 
 
 class ClaimChecker:
-    """Uses claims and proves them. `assumptions` collects what that rests on, of what is
-    `allowed`."""
+    """Uses claims and proves them."""
 
-    def __init__(
-        self,
-        claims: Sequence[ReadClaim],
-        texts: tuple[Text, Text],
-        equality: Equality,
-        memory: Memory,
-        allowed: frozenset[str],
-        assumptions: dict[str, None],
-    ) -> None:
-        self._claims = claims
-        self._old, self._new = texts
-        self._equality, self._prover = equality, equality.prover
-        self._memory = memory
-        self._terms: Terms = memory.terms
-        self._allowed, self._assumptions = allowed, assumptions
+    def __init__(self, basis: Basis, claims: Sequence[ReadClaim]) -> None:
+        self._basis, self._claims = basis, claims
+        self._old, self._new = basis.old, basis.new
+        self._equality, self._prover = basis.equality, basis.prover
+        self._memory, self._terms = basis.memory, basis.terms
 
     def at(self, position: int) -> list[ReadClaim]:
         """The claims that hold where a block of the first text begins."""
@@ -263,9 +249,8 @@ class ClaimChecker:
         anything."""
         # If the loop never ends, the first text has stored in each iteration and the second has
         # not, which another thread could see.
-        if FINITE_LOOPS not in self._allowed:
+        if not self._basis.rest_on(FINITE_LOOPS):
             raise GiveUp(f"{FINITE_LOOPS} is not assumed, and stores are put off until a loop ends")
-        self._assumptions[FINITE_LOOPS] = None
         store = self._run(claim, at, cut, held).stores[-1][-1]
         value = store.value
         if claim.claim.relation == "overwritten":

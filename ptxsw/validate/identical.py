@@ -16,8 +16,8 @@ from ptxsw.validate.text import Text
 def prove_identical(context: ProofContext, pair: Pair) -> bool:
     """Are both texts the same to the end of the block, and do they go to places that correspond?
     Then equal registers and equal memory make equal registers and memory."""
-    (p, q), old, new = pair, context.old, context.new
-    relation, run = context.relation, _rest(context.old, p)
+    (p, q), old, new = pair, context.basis.old, context.basis.new
+    relation, run = context.relation, _rest(context.basis.old, p)
     if not _same_code(old, new, p, q, len(run)):
         return False
     # A comparison would end in the middle of the block, where something may be claimed.

@@ -22,16 +22,15 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, split, walk
-from ptxsw.terms.solver import Solver
 from ptxsw.terms.substitution import rebuild, substitute
-from ptxsw.terms.terms import Terms
+from ptxsw.validate.basis import Basis
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.memory_ssa import Bytes
 from ptxsw.validate.merged_paths import MergedPaths, names_all
 from ptxsw.validate.phi_translation import chosen_by_condition
 from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.spaces import Declared
-from ptxsw.validate.text import MAX_KNOWN, Text
+from ptxsw.validate.text import MAX_KNOWN
 from ptxsw.validate.warp import WARP_QUESTIONS, WarpView
 
 _MAX_STATES = 8
@@ -50,19 +49,16 @@ class KernelLanes:
 
     def __init__(
         self,
-        terms: Terms,
-        texts: tuple[Text, Text],
+        basis: Basis,
         declared: Declared,
         images: Mapping[int, frozenset[int]],
-        allowed: frozenset[str],
-        solver: Solver,
         *,
         thorough: bool = False,
     ) -> None:
         self._thorough = thorough
-        self.terms, self.declared, self.solver = terms, declared, solver
-        self.old, self.new = texts
-        self.images, self.allowed = images, allowed
+        self.terms, self.declared, self.solver = basis.terms, declared, basis.solver
+        self.old, self.new = basis.old, basis.new
+        self.images, self.allowed = images, basis.allowed
         self._open: dict[Term, Term] = {}
         self._said: dict[Term, Term | None] = {}
         self._memo: dict[Term, Term] = {}

@@ -19,20 +19,18 @@ from functools import cache, cached_property
 
 from msgspec import Struct
 
-from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
+from ptxsw.validate.basis import Basis
 from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.lanes import KernelLanes
-from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path
 from ptxsw.validate.phi_translation import Arrival, PhiTranslation, chosen_by_condition
-from ptxsw.validate.text import Text
 
 _MAX_ARRIVALS = 6
 
@@ -116,16 +114,13 @@ class LiveThrough:
 
     def __init__(
         self,
-        texts: tuple[Text, Text],
-        equality: Equality,
-        memory: Memory,
+        basis: Basis,
         lanes: KernelLanes,
         claims: ClaimChecker,
         tells: Callable[[Instruction], bool],
     ) -> None:
-        self._terms: Terms = memory.terms
-        self._old, self._new = texts
-        self._equality, self._memory, self._lanes = equality, memory, lanes
+        self._old, self._new, self._terms = basis.old, basis.new, basis.terms
+        self._equality, self._memory, self._lanes = basis.equality, basis.memory, lanes
         self._claims, self._tells = claims, tells
         self.carried = Arrivals(self._terms)
         self._differing: set[tuple[Pair, Reg]] = set()  # not always the same in both texts

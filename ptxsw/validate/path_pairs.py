@@ -27,16 +27,25 @@ from ptxsw.validate.path import End, Event, Path, Touch, TouchesBySum, uncovered
 from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.runner import Constant, Runner
 
+_OPAQUE = frozenset({op.FLOAT, op.APPLY, op.MUL})
 
-class SecondPaths:
-    """Runs the second text, and answers about its loads from the first text's paths."""
+
+class PathPairs:
+    """Compares paths, and has the proof go on from where they end. `whole`: does all count that a
+    symbolic run of the first kernel knows?"""
 
     def __init__(self, context: ProofContext) -> None:
-        self._memory, self._images, self._layout = context.memory, context.images, context.layout
-        self._questions, self._prover = context.questions, context.prover
-        self._old, self._true = context.old, context.terms.const(1, 1)
+        basis = context.basis
+        self._context, self._terms, self._memory = context, basis.terms, basis.memory
+        self._equality, self._prover, self._old = basis.equality, basis.prover, basis.old
+        self._relation, self._waiting_lanes = context.relation, context.waiting_lanes
+        self._worklist, self._questions = context.worklist, context.questions
+        self._true = basis.terms.const(1, 1)
+        self.whole = False
 
-    def run(
+    # ------------------------------------------------------------ paths of the second text
+
+    def second_paths(
         self,
         cut: Cut,
         olds: Sequence[Path],
@@ -53,7 +62,7 @@ class SecondPaths:
             origin=self._origin(olds), written=runner.written,
         )  # fmt: skip
         start = Path(cut.new.get, given, cut.new_position)
-        return informed.paths(start, self._images.stops)
+        return informed.paths(start, self._context.images.stops)
 
     def _constant(self, cut: Cut, olds: Sequence[Path]) -> Constant:
         """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or
@@ -93,35 +102,13 @@ class SecondPaths:
         self, olds: Sequence[Path]
     ) -> Callable[[Bytes, Sequence[Term], int, int], Bytes] | None:
         """Where what the second text accesses lies in the first one's memory."""
-        layout = self._layout
+        layout = self._context.layout
         if layout is None:
             return None
         places = shared_places(olds)
         return lambda target, given, index, size: layout.origin(target, places, given, index, size)
 
-
-def no_steps(cut: Cut, position: int | None = None) -> Path:
-    """A path of no steps: of the first text, or at a position of the second."""
-    if position is None:
-        at = cut.old_position
-        return cut.start(at, cut.conditions, End("cut", at, at))
-    return Path(cut.new.get, cut.conditions, position, end=End("cut", position, position))
-
-
-_OPAQUE = frozenset({op.FLOAT, op.APPLY, op.MUL})
-
-
-class PathPairs:
-    """Compares paths, and has the proof go on from where they end. `whole`: does all count that a
-    symbolic run of the first kernel knows?"""
-
-    def __init__(self, context: ProofContext, second: SecondPaths) -> None:
-        self._context, self._second = context, second
-        self._terms, self._old = context.terms, context.old
-        self._equality, self._prover = context.equality, context.prover
-        self._relation, self._waiting_lanes = context.relation, context.waiting_lanes
-        self._worklist = context.worklist
-        self.whole = False
+    # ------------------------------------------------------------ comparing them
 
     def compare_all(self, cut: Cut, olds: Sequence[Path], new: Path) -> None:
         """Compare one path of the second text with all of the first. Raises Differ."""
@@ -161,7 +148,7 @@ class PathPairs:
             # The path itself is compared without the bounds of the next iteration. Claims at the
             # header where it ends speak of that one, which surely comes.
             self.compare_by_bounds(None)
-            met = PathComparison(self._context.questions, cut, old, new, joint, pending).compare()
+            met = PathComparison(self._questions, cut, old, new, joint, pending).compare()
             self.compare_by_bounds(self._iterated(cut, old))
             for pair in self._relation.check(cut, old, new, joint):
                 self._worklist.reopen(pair)
@@ -185,7 +172,7 @@ class PathPairs:
         """Use bounds of indices from here on, if the symbolic run of the whole first text is used
         at all. `header` is the loop that is certain to go round once more, if there is one."""
         within = self._context.indices.within(header) if self.whole else None
-        self._equality.by_bounds = self._context.memory.aliases.bounds = within
+        self._equality.by_bounds = self._memory.aliases.bounds = within
 
     def _is_whole(self, cut: Cut, event: Event, given: tuple[Term, ...]) -> bool:
         """Do all lanes of the warp come together to an event of the second text?"""
@@ -221,7 +208,7 @@ class PathPairs:
         if old.position == cut.old_position and old.end.kind == "cut" and not old.touches:
             raise differ
         olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self._context.images.places)
-        news = self._second.run(cut, olds, joint)
+        news = self.second_paths(cut, olds, joint)
         for a in olds:
             for b in news:
                 try:
@@ -266,3 +253,11 @@ class PathPairs:
 def _opaque(condition: Term) -> set[Op]:
     """What it is about of which the solver can tell nothing."""
     return {node.kind for node in walk(condition) if node.kind in _OPAQUE}
+
+
+def no_steps(cut: Cut, position: int | None = None) -> Path:
+    """A path of no steps: of the first text, or at a position of the second."""
+    if position is None:
+        at = cut.old_position
+        return cut.start(at, cut.conditions, End("cut", at, at))
+    return Path(cut.new.get, cut.conditions, position, end=End("cut", position, position))

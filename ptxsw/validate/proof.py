@@ -16,7 +16,7 @@ from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.identical import prove_identical
 from ptxsw.validate.outcome import Differ, GiveUp
-from ptxsw.validate.path_pairs import PathPairs, SecondPaths, no_steps
+from ptxsw.validate.path_pairs import PathPairs, no_steps
 from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.spaces import Windows
 
@@ -26,10 +26,9 @@ class SegmentProof:
 
     def __init__(self, context: ProofContext) -> None:
         self._context = context
-        self._old, self._images = context.old, context.images
+        self._old, self._images = context.basis.old, context.images
         self._relation, self._lanes = context.relation, context.lanes
-        self._second = SecondPaths(context)
-        self._pairs = PathPairs(context, self._second)
+        self._pairs = PathPairs(context)
         self._windows: Windows | None = None  # of the last attempt, once it has begun
 
     def prove(self, pair: Pair) -> None:
@@ -46,16 +45,17 @@ class SegmentProof:
             except Differ as differ:
                 first = first or differ
                 continue
+            basis = self._context.basis
             if cut.old.runner.windows.assumed:
-                self._context.assumptions[PARAMETERS_ARE_GLOBAL] = None
-            self._context.assumptions.update(cut.view.assumptions if cut.view is not None else {})
+                basis.rest_on(PARAMETERS_ARE_GLOBAL)
+            basis.assumptions.update(cut.view.assumptions if cut.view is not None else {})
             return
         assert first is not None
         raise first
 
     def _may_end_otherwise(self) -> bool:
         """May the last attempt end otherwise where parameters point to global memory?"""
-        if PARAMETERS_ARE_GLOBAL not in self._context.allowed:
+        if PARAMETERS_ARE_GLOBAL not in self._context.basis.allowed:
             return False
         return self._windows is None or self._windows.met_generic
 
@@ -72,7 +72,7 @@ class SegmentProof:
         start = cut.start(cut.old_position, cut.conditions)
         olds = cut.old.runner.paths(start, self._images.places)
         try:
-            for new in self._second.run(cut, olds, cut.conditions):
+            for new in self._pairs.second_paths(cut, olds, cut.conditions):
                 self._pairs.compare_all(cut, olds, new)
         except Differ:
             # The second text may have no code for this block at all: then it stands still, and
@@ -94,7 +94,7 @@ class SegmentProof:
         images = self._images.of(cut.old_position)
         if not any(place > cut.new_position for place in images):
             return False
-        news = self._second.run(cut, (), cut.conditions)
+        news = self._pairs.second_paths(cut, (), cut.conditions)
         for new in news:
             end = new.end
             assert end is not None
@@ -109,7 +109,7 @@ class SegmentProof:
         first text stands still for it."""
         cut = self._relation.cut((0, 0))
         old = no_steps(cut)
-        for new in self._second.run(cut, (), cut.conditions, lambda _, __: False):
+        for new in self._pairs.second_paths(cut, (), cut.conditions, lambda _, __: False):
             self._pairs.compare_all(cut, [old], new)
 
     def wait(self, pair: Pair) -> None:
@@ -122,7 +122,7 @@ class SegmentProof:
             (old,) = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self._images.places)
             self._pairs.compare(cut, old, no_steps(cut, pair[1]))
             return
-        for new in self._second.run(cut, (), cut.conditions):
+        for new in self._pairs.second_paths(cut, (), cut.conditions):
             self._pairs.compare(cut, no_steps(cut), new)
 
     def _jumps_to(self, place: int, image: int) -> bool:

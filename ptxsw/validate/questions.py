@@ -14,19 +14,17 @@ from ptxsw.changes.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_W
 from ptxsw.facts.equality import Equality
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
-from ptxsw.terms.terms import Terms
+from ptxsw.validate.basis import Basis
 from ptxsw.validate.cut_point_map import CutPointMap
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.epoch_accesses import SampleAddresses
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.low_bits import BITS, LowBits, Multiples
-from ptxsw.validate.memory import Memory
 from ptxsw.validate.memory_ssa import known_distance
 from ptxsw.validate.path import Path, Touch
 from ptxsw.validate.read_by_others import ReadByOthers
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.spaces import Declared
-from ptxsw.validate.text import Text
 from ptxsw.validate.waiting_lanes import WaitingLanes
 from ptxsw.validate.written_ranges import WrittenRanges
 
@@ -116,24 +114,19 @@ class Questions:
 
     def __init__(
         self,
-        equality: Equality,
-        memory: Memory,
-        old: Text,
+        basis: Basis,
         images: CutPointMap,
         waiting_lanes: WaitingLanes,
         declared: Declared,
         lanes: KernelLanes,
-        allowed: frozenset[str],
-        assumptions: dict[str, None],
     ) -> None:
-        self._terms: Terms = memory.terms
-        self.equality, self._prover, self.memory = equality, equality.prover, memory
-        self.old, self.images, self._waiting_lanes = old, images, waiting_lanes
+        self._basis, self._terms, self._prover = basis, basis.terms, basis.prover
+        self.equality, self.memory, self.old = basis.equality, basis.memory, basis.old
+        self.images, self._waiting_lanes = images, waiting_lanes
         self._declared, self._lanes = declared, lanes
-        self._allowed, self._assumptions = allowed, assumptions
-        self._written = WrittenRanges(lanes, equality.prover)
-        self._low_bits = LowBits(old, memory, old.is_lasting)
-        self._samples = SampleAddresses(memory.terms)
+        self._written = WrittenRanges(lanes, basis.prover)
+        self._low_bits = LowBits(basis.old, basis.memory, basis.old.is_lasting)
+        self._samples = SampleAddresses(basis.terms)
         self._multiples_where: dict[tuple[Term, ...], Multiples] = {}
 
     def aligned(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
@@ -187,9 +180,7 @@ class Questions:
     def beside(self) -> bool:
         """May bytes next to those that the first text reads be read, too? If so, the proof rests on
         that assumption."""
-        if NO_FAULT_IN_STRUCT in self._allowed:
-            self._assumptions[NO_FAULT_IN_STRUCT] = None
-        return NO_FAULT_IN_STRUCT in self._allowed
+        return self._basis.rest_on(NO_FAULT_IN_STRUCT)
 
     def _bases(self, old: Path, touch: Touch) -> frozenset[Term | None]:
         """The parameters on which an address may be built; None stands for all else. What a
@@ -206,20 +197,19 @@ class Questions:
 
     def read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does nobody write these bytes while the kernel runs?"""
-        if NO_OUTSIDE_WRITER not in self._allowed or touch.target.space != "global":
+        if NO_OUTSIDE_WRITER not in self._basis.allowed or touch.target.space != "global":
             return False
         if any(map(may_write, self.old.cfg.instructions)):
             # By ranges of the whole grid, of the first text's own load of these bytes; else by the
             # assumption that other parameters lead elsewhere.
             twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
             if not self._written.apart(twins, given):
-                if NO_ALIAS not in self._allowed:
+                if NO_ALIAS not in self._basis.allowed:
                     return False
                 bases = self._bases(old, touch)
                 if not bases or None in bases:
                     return False
                 if not {None, *bases}.isdisjoint(self._lanes.written_bases):
                     return False
-                self._assumptions[NO_ALIAS] = None
-        self._assumptions[NO_OUTSIDE_WRITER] = None
-        return True
+                self._basis.rest_on(NO_ALIAS)
+        return self._basis.rest_on(NO_OUTSIDE_WRITER)

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from ptxsw.facts.equality import Equality
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
-from ptxsw.terms.terms import Terms
 from ptxsw.validate.available_loads import AvailableLoads
+from ptxsw.validate.basis import Basis
 from ptxsw.validate.claims import ClaimChecker, ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.live_through import LiveThrough
-from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.spaces import Declared, Windows
-from ptxsw.validate.text import Text
 
 
 class Relation:
@@ -33,24 +30,19 @@ class Relation:
 
     def __init__(
         self,
-        equality: Equality,
-        memory: Memory,
-        texts: tuple[Text, Text],
+        basis: Basis,
         declared: Declared,
         lanes: KernelLanes,
         claims: Sequence[ReadClaim],
         layout: SharedLayout | None,
-        allowed: frozenset[str],
-        assumptions: dict[str, None],
     ) -> None:
-        self._terms: Terms = memory.terms
-        self._prover, self._memory = equality.prover, memory
-        self._old, self._new = texts
+        self._terms, self._prover, self._memory = basis.terms, basis.prover, basis.memory
+        self._old, self._new = basis.old, basis.new
         self._declared, self._lanes = declared, lanes
-        self.claims = ClaimChecker(claims, texts, equality, memory, allowed, assumptions)
-        self.loads = AvailableLoads(texts, self.claims, layout, equality)
+        self.claims = ClaimChecker(basis, claims)
+        self.loads = AvailableLoads(basis, self.claims, layout)
         tells = self._runners(lenient=False)[1].tells
-        self.extra = LiveThrough(texts, equality, memory, lanes, self.claims, tells)
+        self.extra = LiveThrough(basis, lanes, self.claims, tells)
 
     def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
         parameters = frozenset(self._declared.parameters) if lenient else frozenset()

@@ -25,17 +25,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ptxsw.analysis.trip_count import counted_iterations
-from ptxsw.facts.simplifier import Simplifier
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
-from ptxsw.terms.terms import Terms
+from ptxsw.validate.basis import Basis
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.merged_paths import MergedPaths, may_be_kept
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
-from ptxsw.validate.text import Text
 
 
 class WaitingLanes:
@@ -44,14 +42,12 @@ class WaitingLanes:
 
     def __init__(
         self,
-        simplifier: Simplifier,
-        texts: tuple[Text, Text],
+        basis: Basis,
         merged: Callable[[], MergedPaths | None],
         images: Callable[[int], frozenset[int]],
     ) -> None:
-        self._terms: Terms = simplifier.terms
-        self._simplifier = simplifier
-        self._old, self._new = texts
+        self._simplifier = basis.prover.simplifier
+        self._old, self._new = basis.old, basis.new
         self._find, self._images = merged, images
         self._truths: dict[Pair, dict[Reg, bool | None]] = {}
         self._headers: set[int] = set()
