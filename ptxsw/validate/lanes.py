@@ -1,4 +1,4 @@
-"""How values of the first text differ from lane to lane, and what may write the bytes it loads.
+"""How values of the first text differ from lane to lane, and what it accesses.
 
 Both are read off a symbolic run of the whole first kernel, which is made when the first question
 comes: where the second text shuffles, or reads by `.nc` what it did not, or where a segment cannot
@@ -11,17 +11,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import combinations
 
-from ptxsw.analysis.instruction_kinds import may_write, written_address
 from ptxsw.emulator.run import emulate_blocks
-from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.emulator.state import State
-from ptxsw.emulator.trace import Access, Trace
+from ptxsw.emulator.trace import Trace
 from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, split, walk
+from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.substitution import rebuild, substitute
 from ptxsw.validate.basis import Basis
 from ptxsw.validate.evaluate import BY_ZERO
@@ -59,7 +56,6 @@ class KernelLanes:
         self.terms, self.declared, self.solver = basis.terms, declared, basis.solver
         self.old, self.new = basis.old, basis.new
         self.images, self.allowed = images, basis.allowed
-        self._open: dict[Term, Term] = {}
         self._said: dict[Term, Term | None] = {}
         self._memo: dict[Term, Term] = {}
 
@@ -179,55 +175,43 @@ class KernelLanes:
         common = [c for c in states[0].conditions if all(c in s.conditions for s in states)]
         return [told for c in common if (told := self._told(c)) is not None]
 
-    def _reread(self, term: Term) -> Term:
-        """The same value, with the run's loads of unwritten memory replaced by the terms that the
-        comparison has for them. Such loads give the same at all times."""
-
-        def leaf(node: Term) -> Term | None:
-            # The symbolic run names a load of unwritten memory by its space alone; a comparison
-            # names the epoch and the stores before, too.
-            name: tuple[str, ...] = node.value[0] if node.kind is op.APPLY else ()
-            if len(name) != 2 or name[0] != "load" or name[1] not in ("global", "const"):
-                return None
-            place = substitute(self.terms, node.args[0], leaf, self._memo)
-            read = Bytes(name[1], place, node.width // 8)
-            return self.declared.memory.load((), CONSTANT, read, ())
-
-        return substitute(self.terms, term, leaf, self._memo)
-
     def _told(self, term: Term) -> Term | None:
         """A value of the symbolic run, made fit for the comparison. The run fixes what a division
         by zero gives; here that is left open. Values with 64-bit divisions are not used, since the
         run has made some of these from narrow ones."""
         if term not in self._said:
-            self._said[term] = self._fit(term)
+            fits = term.size <= MAX_KNOWN and not any(
+                node.kind in _QUOTIENTS
+                and node.width != _WORD
+                and node.args[1].kind is not op.CONST
+                for node in walk(term)
+            )
+            self._said[term] = self._reread(term) if fits else None
         return self._said[term]
 
-    def _fit(self, term: Term) -> Term | None:
-        if term.size > MAX_KNOWN:
-            return None
-        divisions = [
-            node
-            for node in walk(term)
-            if node.kind in _QUOTIENTS and node.args[1].kind is not op.CONST
-        ]
-        if any(node.width != _WORD for node in divisions):
-            return None
-        if divisions:
-            term = substitute(self.terms, term, self._left_open, self._open)
-        return self._reread(term)
+    def _reread(self, term: Term) -> Term:
+        """The same value, with the terms that the comparison has for the run's loads of unwritten
+        memory, which give the same at all times, and for its divisions."""
+        return substitute(self.terms, term, self._leaf, self._memo)
 
-    def _left_open(self, node: Term) -> Term | None:
-        if node.kind not in _QUOTIENTS or node.args[1].kind is op.CONST:
+    def _leaf(self, node: Term) -> Term | None:
+        if _divides(node):
+            dividend, divisor = map(self._reread, node.args)
+            return self._divided(node, dividend, divisor)
+        # The symbolic run names a load of unwritten memory by its space alone; a comparison names
+        # the epoch and the stores before, too.
+        name: tuple[str, ...] = node.value[0] if node.kind is op.APPLY else ()
+        if len(name) != 2 or name[0] != "load" or name[1] not in ("global", "const"):
             return None
-        dividend, divisor = (
-            substitute(self.terms, part, self._left_open, self._open) for part in node.args
-        )
-        value = rebuild(self.terms, node, (dividend, divisor))
-        opcode, modifiers = _QUOTIENTS[node.kind]
-        open_ = self.terms.apply((BY_ZERO, opcode, modifiers), _WORD, (dividend,), Variance.LANE)
-        zero = self.terms.eq(divisor, self.terms.const(0, _WORD))
-        return self.terms.ite(zero, open_, value)
+        read = Bytes(name[1], self._reread(node.args[0]), node.width // 8)
+        return self.declared.memory.load((), CONSTANT, read, ())
+
+    def _divided(self, node: Term, dividend: Term, divisor: Term) -> Term:
+        """A quotient or remainder of 32 bits as an instruction gives it."""
+        terms, (opcode, modifiers) = self.terms, _QUOTIENTS[node.kind]
+        open_ = terms.apply((BY_ZERO, opcode, modifiers), _WORD, (dividend,), Variance.LANE)
+        zero = terms.eq(divisor, terms.const(0, _WORD))
+        return terms.ite(zero, open_, rebuild(terms, node, (dividend, divisor)))
 
     @cached_property
     def merged(self) -> MergedPaths | None:
@@ -276,47 +260,7 @@ class KernelLanes:
         """The accesses of the first text, over the same terms as the comparison."""
         return self._run[0]
 
-    @cached_property
-    def writers(self) -> tuple[Access, ...] | None:
-        """What writes global memory in the first text, each to one address; None where something
-        may write anywhere."""
-        if self.trace.statistics.timed_out:
-            return None
-        writers = tuple(a for a in self.trace.accesses if may_write(a.instruction))
-        addressed = {a.index for a in writers if written_address(a.instruction) is not None}
-        for index, instruction in enumerate(self.old.cfg.instructions):
-            reached = self.old.cfg.block_of[index] in self.old.cfg.rank
-            if may_write(instruction) and reached and index not in addressed:
-                return None
-        return tuple(access for access in writers if access.space not in isa.WITHIN_BLOCK)
 
-    @cached_property
-    def written_bases(self) -> frozenset[Term | None]:
-        """The parameters on which the addresses are built that the first text writes; None
-        stands for all else."""
-        if self.writers is None:
-            return frozenset({None})
-        return frozenset(self.base(v.address) for a in self.writers for v in a.variants)
-
-    def bases_of(self, index: int) -> frozenset[Term | None]:
-        """The parameters on which the addresses of an instruction of the first text are built, on
-        all paths to it; None stands for all else. Empty if nothing is known of it."""
-        if self.trace.statistics.timed_out:
-            return frozenset()
-        accesses = (access for access in self.trace.accesses if access.index == index)
-        return frozenset(self.base(v.address) for access in accesses for v in access.variants)
-
-    def base(self, place: Term) -> Term | None:
-        """The parameter that an address is built on, if nothing else in it may be a pointer."""
-        parameters = self.declared.parameters
-        items = [
-            (term, factor)
-            for term, factor in split(place)[1]
-            if may_point(term)
-            or term in parameters
-            # What a loop has computed may be the distance from one array to another one.
-            or (factor in (1, (1 << place.width) - 1) and may_hold_pointer(term))
-        ]
-        if len(items) != 1 or items[0][1] != 1 or items[0][0] not in parameters:
-            return None
-        return items[0][0]
+def _divides(node: Term) -> bool:
+    """Is it a quotient or remainder by what may be zero?"""
+    return node.kind in _QUOTIENTS and node.args[1].kind is not op.CONST

@@ -26,7 +26,7 @@ from ptxsw.validate.read_by_others import ReadByOthers
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.spaces import Declared
 from ptxsw.validate.waiting_lanes import WaitingLanes
-from ptxsw.validate.written_ranges import WrittenRanges
+from ptxsw.validate.written_memory import WrittenMemory
 
 _MAX_STEPS = 2000  # instructions of all paths
 _MAX_PATHS = 32
@@ -124,7 +124,7 @@ class Questions:
         self.equality, self.memory, self.old = basis.equality, basis.memory, basis.old
         self.images, self._waiting_lanes = images, waiting_lanes
         self._declared, self._lanes = declared, lanes
-        self._written = WrittenRanges(lanes, basis.prover)
+        self._written = WrittenMemory(lanes, basis.prover)
         self._low_bits = LowBits(basis.old, basis.memory, basis.old.is_lasting)
         self._samples = SampleAddresses(basis.terms)
         self._multiples_where: dict[tuple[Term, ...], Multiples] = {}
@@ -186,13 +186,13 @@ class Questions:
         """The parameters on which an address may be built; None stands for all else. What a
         register held where a loop begins tells none. But where the first text surely loads these
         bytes, too, its symbolic run has followed the address from where the kernel begins."""
-        base = self._lanes.base(touch.target.place)
+        base = self._written.base(touch.target.place)
         if base is not None:
             return frozenset({base})
         for other in old.touches:
             sure = other.guard is touch.guard or other.guard.kind is op.CONST
             if other.loads and sure and other.target == touch.target:
-                return self._lanes.bases_of(other.index)
+                return self._written.bases_of(other.index)
         return frozenset()
 
     def read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
@@ -209,7 +209,7 @@ class Questions:
                 bases = self._bases(old, touch)
                 if not bases or None in bases:
                     return False
-                if not {None, *bases}.isdisjoint(self._lanes.written_bases):
+                if not {None, *bases}.isdisjoint(self._written.bases):
                     return False
                 self._basis.rest_on(NO_ALIAS)
         return self._basis.rest_on(NO_OUTSIDE_WRITER)
