@@ -59,7 +59,6 @@ class PathComparison:
         self._old, self._new = old, new
         self._given = tuple(given)
         self._by_sum = TouchesBySum(old.touches)
-        self._multiples: dict[tuple[Term, int], Term] = {}
         self._facts: dict[tuple[int, tuple[Term, ...]], tuple[Term, ...]] = {}
 
     def compare(self) -> Sequence[tuple[Event, Event]]:
@@ -318,7 +317,8 @@ class PathComparison:
             return True
         if any(self._is_sure(other, given) for other in self._by_sum.aligning(touch)):
             return True
-        claim, before = self._multiple(touch.target.place, size), self._aligned_before(touch, given)
+        claim = multiple(self._terms, touch.target.place, size)
+        before = self._aligned_before(touch, given)
         if self._simplifier.facts((*given, *before)).truth(claim):
             return True
         facts = [*given, *before, *self._questions.aligned(self._cut, touch.target.place, given)]
@@ -335,7 +335,8 @@ class PathComparison:
         if facts is None:
             wide = (t for t in self._before(touch) if t.target.size > 1 and self._is_sure(t, given))
             targets = (other.target for other in islice(wide, _MAX_FACTS))
-            facts = self._facts[key] = tuple(self._multiple(t.place, t.size) for t in targets)
+            aligned = (multiple(self._terms, t.place, t.size) for t in targets)
+            facts = self._facts[key] = tuple(aligned)
         return facts
 
     def _without_quotients(self, claim: Term) -> Term:
@@ -353,9 +354,3 @@ class PathComparison:
 
     def _is_sure(self, other: Touch, given: Sequence[Term]) -> bool:
         return other.guard in given or other.guard.kind is op.CONST
-
-    def _multiple(self, place: Term, size: int) -> Term:
-        condition = self._multiples.get((place, size))
-        if condition is None:
-            condition = self._multiples[place, size] = multiple(self._terms, place, size)
-        return condition

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct, field
 
-from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.facts.conditions import assumed
 from ptxsw.flow.dataflow import uses
 from ptxsw.flow.pointer_spaces import Points
@@ -93,13 +92,6 @@ class Registers(Struct, dict=True):
         if writer is None:
             return None
         return writer if self.runner.tells(self.runner.cfg.instructions[writer]) else None
-
-    def load(self, reg: Reg) -> int | None:
-        """The plain load whose result a register still holds."""
-        writer = self._equations.writer(self._held, reg)
-        if writer is None or kind(self.runner.cfg.instructions[writer]) is not Kind.LOAD:
-            return None
-        return writer
 
     def _unknown(self, reg: Reg) -> Term:
         unknown = self.text.unknown(reg)

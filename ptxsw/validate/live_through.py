@@ -19,6 +19,7 @@ from functools import cache, cached_property
 
 from msgspec import Struct
 
+from ptxsw.flow.dataflow import in_order
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
@@ -204,7 +205,7 @@ class LiveThrough:
             if old.get(reg) is not new.get(reg):
                 self._differing.add((pair, reg))
                 yield pair
-        live = self._old.live_in_order(pair[0])
+        live = in_order(self._old.live(pair[0]))
         # If stores are deferred, the memories of the two texts differ, and a value expressed as a
         # load would mean two things.
         steady = not cut.stores and not self._claims.puts_off(pair[0])

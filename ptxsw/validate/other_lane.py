@@ -18,11 +18,11 @@ from msgspec import Struct
 from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.facts.loads import CONSTANT
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, Variance, split, unknowns
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.memory_ssa import Bytes, Store
@@ -30,6 +30,38 @@ from ptxsw.validate.memory_ssa import Bytes, Store
 LANES = 32
 _SHARED = ("global", "generic")
 _LANE_BITS = 5
+
+
+class Read(Struct, frozen=True):
+    """Bytes that another lane has read in an epoch of a segment, at an address in this lane's words
+    and in its `own`; behind `stores` of this lane, which may have hit them."""
+
+    epoch: int
+    target: Bytes
+    own: Bytes
+    stores: tuple[Bytes, ...] = ()
+
+
+class SampleAddresses:
+    """What addresses are for some numbers: twice in one lane, and then in the next one."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._samples: dict[Term, tuple[int, int, int]] = {}
+
+    def of(self, place: Term) -> tuple[int, int, int]:
+        """An address for these numbers."""
+        samples = self._samples.get(place)
+        if samples is None:
+            first, other, after = (self._value(place, *t) for t in ((8, 3), (8, 11), (9, 3)))
+            samples = self._samples[place] = first, other, after
+        return samples
+
+    def _value(self, place: Term, lane: int, factor: int) -> int:
+        numbers = {node: factor * node.id % 4093 + 2048 for node in unknowns(place)}
+        for name, number in (("%tid.x", 512 + lane), ("%laneid", lane)):
+            numbers[self._terms.atom(name, 32, *SPECIALS[name])] = number
+        return evaluate(place, numbers)
 
 
 class Place(Struct, frozen=True):

@@ -47,7 +47,7 @@ class ProofContext:
         declared = Declared(basis.terms, basis.memory, basis.old, second)
         self.lanes = lanes = KernelLanes(basis, declared, images.places, thorough=thorough)
         self.relation = Relation(basis, declared, lanes, claims, self.layout)
-        self.waiting_lanes = WaitingLanes(basis, lambda: lanes.merged, images.of)
+        self.waiting_lanes = WaitingLanes(basis, lanes, images.of)
         self.indices = Indices(lanes, basis.prover, basis.memory.aliases)
         self.questions = Questions(basis, images, self.waiting_lanes, declared, lanes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,7 +13,6 @@ from ptxsw.analysis.instruction_kinds import (
     Kind,
     clobbers,
     kind,
-    kinds,
     may_part,
 )
 from ptxsw.emulator.state import elements
@@ -40,8 +40,6 @@ from ptxsw.validate.warp import WarpView
 
 MAX_PATHS = 64
 """Paths of one segment of one text."""
-_UNCHECKED = 16
-"""Instructions from one look at the clock to the next."""
 MAX_STEPS = 20_000
 """Instructions of all paths of one segment, beyond those of one pass over the text."""
 
@@ -91,7 +89,6 @@ class Runner:
         self._warp = warp
         self._origin = origin
         self.written = written
-        self._kinds = kinds(cfg)
         self._true = self._terms.const(1, 1)
         self._besides = 0  # loads of bytes beside those that are read by `.nc`
 
@@ -115,8 +112,7 @@ class Runner:
                     path.end = End("exit", path.position - 1)
                     break
                 steps += 1
-                if steps % _UNCHECKED == 0:
-                    self.memory.check()
+                self.memory.check()
                 if steps > limit or len(done) + len(work) > MAX_PATHS:
                     raise GiveUp("a part of the text has too many paths to be compared")
                 other = self.step(path)
@@ -130,9 +126,8 @@ class Runner:
         that it takes nowhere."""
         index = path.position
         instruction = self.cfg.instructions[index]
-        is_a = self._kinds[index]
-        if is_a is not Kind.CONTROL:
-            self._run(path, instruction, index, is_a)
+        if kind(instruction) is not Kind.CONTROL:
+            self.run(path, instruction, index)
             path.position += 1
             if self._ends_path(index):
                 path.end = End("exit", index)
@@ -218,9 +213,6 @@ class Runner:
 
     def run(self, path: Path, instruction: Instruction, index: int) -> None:
         """Run one instruction that does not decide where the path goes."""
-        self._run(path, instruction, index, kind(instruction))
-
-    def _run(self, path: Path, instruction: Instruction, index: int, is_a: Kind) -> None:
         guard = self._true
         if instruction.guard is not None:
             guard = self.guard(path, instruction)
@@ -228,6 +220,7 @@ class Runner:
                 return
             if guard in path.conditions:
                 guard = self._true
+        is_a = kind(instruction)
         if is_a is Kind.COMPUTE:
             if instruction.opcode == "cvta":
                 self._note_conversion(path, instruction, guard)
@@ -353,11 +346,8 @@ class Runner:
         if elements(instruction) != len(sources):
             raise GiveUp("a store has another number of values than of elements")
         target = self._target(path, instruction, bits * len(sources) // 8)
-        value: Term | None = None
-        for source in sources:
-            part = self.evaluator.value(source, path.get, bits)
-            value = part if value is None else self._terms.concat(part, value)
-        assert value is not None
+        parts = (self.evaluator.value(source, path.get, bits) for source in sources)
+        value = reduce(lambda low, high: self._terms.concat(high, low), parts)
         if self._witness:
             sure = guard is self._true
             given = path.conditions if sure else (*path.conditions, guard)
@@ -370,13 +360,12 @@ class Runner:
     def _event(
         self, path: Path, instruction: Instruction, index: int, guard: Term
     ) -> list[tuple[Reg, Term]]:
-        if self._warp is not None and self._warp.understands(instruction):
+        if self._warp is not None and self._warp.asks(instruction):
             return self._warp.run(path, instruction, index)
         if guard.variance is not Variance.UNIFORM or may_part(instruction):
             path.mask = None
         what, operands = self._signature(path, instruction)
-        number = len(path.events)
-        epoch = len(path.stores) - 1
+        number, epoch = len(path.events), len(path.stores) - 1
         path.events.append(Event(index, instruction, what, operands, guard, epoch, path.mask))
         if clobbers(instruction):
             path.stores.append([])  # another epoch of memory begins

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from ptxsw.flow.cfg import build
-from ptxsw.flow.dataflow import ForwardAnalysis, in_order, live_at, liveness
+from ptxsw.flow.dataflow import ForwardAnalysis, live_at, liveness
 from ptxsw.flow.pointer_spaces import Points, State, pointer_spaces
 from ptxsw.ptx.ir import Function, Module, Reg
 from ptxsw.terms import op
@@ -39,7 +39,6 @@ class Text:
         self.evaluator = Evaluator(terms, module, function, computed)
         self._prefix = prefix
         self._live_at: dict[int, frozenset[Reg]] = {}
-        self._live_in_order: dict[int, list[Reg]] = {}
         self._unknowns: dict[Reg, Term] = {}
 
     @cached_property
@@ -58,13 +57,6 @@ class Text:
             live = live_at(self.cfg, lambda number: self._live.get(number, nothing), position)
             self._live_at[position] = live
         return live
-
-    def live_in_order(self, position: int) -> Sequence[Reg]:
-        """The same in an order that is the same in each run of the program."""
-        ordered = self._live_in_order.get(position)
-        if ordered is None:
-            ordered = self._live_in_order[position] = in_order(self.live(position))
-        return ordered
 
     def unknown(self, reg: Reg) -> Term:
         """The unknown that bears a register's name, for what it holds where nothing is known."""

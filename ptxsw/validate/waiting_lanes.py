@@ -31,6 +31,7 @@ from ptxsw.terms.node import Term
 from ptxsw.validate.basis import Basis
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
+from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.merged_paths import MergedPaths, may_be_kept
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
@@ -43,12 +44,12 @@ class WaitingLanes:
     def __init__(
         self,
         basis: Basis,
-        merged: Callable[[], MergedPaths | None],
+        lanes: KernelLanes,
         images: Callable[[int], frozenset[int]],
     ) -> None:
         self._simplifier = basis.prover.simplifier
         self._old, self._new = basis.old, basis.new
-        self._find, self._images = merged, images
+        self._lanes, self._images = lanes, images
         self._truths: dict[Pair, dict[Reg, bool | None]] = {}
         self._headers: set[int] = set()
         self._goes_on: dict[Pair, set[Pair]] = {}  # from where a lane waits to where it does still
@@ -59,7 +60,7 @@ class WaitingLanes:
 
     def begin(self, pair: Pair, cut: Cut) -> None:
         """Note which predicates that lanes vote on are known where a lane waits."""
-        merged = self._find()
+        merged = self._lanes.merged
         if merged is not None:
             asked = merged.asked & (self._new.live(pair[1]) - self._old.live(pair[0]))
             self._truths[pair] = {r: self._truth(cut.new.get(r), cut.conditions) for r in asked}
@@ -72,7 +73,7 @@ class WaitingLanes:
     def may_wait(self, at: Pair, old: Path, new: Path, given: Sequence[Term]) -> bool:
         """May a lane that comes from `at` stand still in the first text, and go on in the
         second?"""
-        merged = self._find()
+        merged = self._lanes.merged
         if merged is None:
             return False
         assert new.end is not None
@@ -97,7 +98,7 @@ class WaitingLanes:
 
     def check(self, pairs: Iterable[Pair]) -> None:
         """All that was proved for single pairs makes a proof of the whole. Raises GiveUp."""
-        merged = self._find()
+        merged = self._lanes.merged
         seen = set(pairs)
         waiting_pairs = {pair for pair in seen if self.waits(pair)}
         if merged is None or not waiting_pairs:

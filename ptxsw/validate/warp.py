@@ -27,7 +27,6 @@ from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, unknowns, walk
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.merged_paths import ALL, MergedPaths, names_all
@@ -36,6 +35,7 @@ from ptxsw.validate.other_lane import (
     MovedTerms,
     OtherLane,
     Place,
+    Read,
     in_step,
     lane_number,
     neighbours,
@@ -99,6 +99,7 @@ class WarpView:
     `lane_waits` whether this lane only waits for others. All lanes that execute an `activemask` of
     that block have then come through the same cut, in the same iteration of every loop if lanes
     that are together are in the same iteration: `looping` tells whether that has to be assumed.
+    `asks`: is an instruction a question that only the second text asks?
     `rests_on` tells, by the paths of the first text, what has to be assumed so that two lanes find
     the same bytes in memory, or None. `assumptions` collects names.
     """
@@ -119,7 +120,7 @@ class WarpView:
     ) -> None:
         self._memory, self._cfg, self._block = memory, cfg, block
         self._terms = memory.terms
-        self._merged, self._lane_waits, self._asks = merged, lane_waits, asks
+        self._merged, self._lane_waits, self.asks = merged, lane_waits, asks
         self._ballots: set[Term] = set()  # masks that are ballots of all lanes
         self._taken: set[Term] = set()  # what shuffles give where no lane is known to hand it over
         self._shared, self._rests_on, self._looping = shared, rests_on, looping
@@ -128,12 +129,7 @@ class WarpView:
         self._allowed = allowed
         self.assumptions: dict[str, None] = {}
         self._votes: list[tuple[Term, Term, Term]] = []  # mask, and what is true in each lane
-        self._unknowns: dict[Term, frozenset[Term]] = {}
         self.given: tuple[Term, ...] = ()  # what holds where the segment begins, in any lane
-
-    def understands(self, instruction: Instruction) -> bool:
-        """Is it a question that only the second text asks?"""
-        return self._asks(instruction)
 
     def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]:
         """What the instruction writes. Raises GiveUp where it is not understood."""
@@ -265,15 +261,9 @@ class WarpView:
             unknown
             for condition in choosing
             if condition.variance is Variance.LANE
-            for unknown in self._unknowns_of(condition)
+            for unknown in unknowns(condition)
         }
-        return [c for c in conditions if not asked.isdisjoint(self._unknowns_of(c))]
-
-    def _unknowns_of(self, condition: Term) -> frozenset[Term]:
-        atoms = self._unknowns.get(condition)
-        if atoms is None:
-            atoms = self._unknowns[condition] = frozenset(unknowns(condition))
-        return atoms
+        return [c for c in conditions if not asked.isdisjoint(unknowns(c))]
 
     def whole(self, mask: Term) -> Term:
         """The condition that all lanes of the warp are here."""
