@@ -1,4 +1,4 @@
-"""What a kernel's addresses are multiples of: proved, or under tests on its parameters.
+"""What values are multiples of, and a kernel's addresses: proved, or under tests on parameters.
 
 `in + 16*t` is a multiple of 16 if `in` is. `in + 4*(row*pitch + 4*t)` is, if besides `pitch` is a
 multiple of 4. Such tests are the same for all threads, and can be made where the kernel begins.
@@ -7,16 +7,17 @@ Sums and products wrap at powers of two, which changes nothing about the low bit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import prod
 
 from msgspec import Struct
 
 from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, ones, split
+from ptxsw.terms.node import Term, Variance, bottom_up, ones, split
 from ptxsw.terms.origin import Origin
 
-_MOST = 1 << 12  # bytes: no larger alignment is asked for, and products of divisors stay small
+_MOST = 1 << 64  # a larger divisor counts as this one, as that of 0 does
 _DEEPEST = 40
 
 
@@ -42,7 +43,7 @@ class Alignment:
     def __init__(self, module: Module, function: Function) -> None:
         self._module, self._function = module, function
         self._parameters = {parameter.name: parameter for parameter in function.params}
-        self._divisors: dict[tuple[Term, int], int] = {}
+        self.divisor = Divisors(self._known).of
 
     def tests(self, address: Term, size: int) -> tuple[Test, ...] | None:
         """The tests under which an address is a multiple of a power of two; none where that is
@@ -69,7 +70,7 @@ class Alignment:
         """Is an address a multiple of a power of two exactly if one of its summands is: a pointer
         about which nothing is known? Then each thread can test the address itself."""
         constant, items = split(address)
-        rest = [(t, f) for t, f in items if f * self.factor(t) % size]
+        rest = [(t, f) for t, f in items if f * self.divisor(t) % size]
         return (
             constant % size == 0
             and len(rest) == 1
@@ -82,7 +83,7 @@ class Alignment:
 
     def _needs(self, term: Term, size: int, depth: int = 0) -> _Needs | None:
         """What parameters have to be multiples of, so that a term is one of `size`."""
-        if self.factor(term) % size == 0:
+        if self.divisor(term) % size == 0:
             return {}
         if depth > _DEEPEST:
             return None
@@ -115,7 +116,7 @@ class Alignment:
 
     def _needs_of_product(self, term: Term, size: int, depth: int) -> _Needs | None:
         """One factor has to make up for what the others lack."""
-        factors_known = [self.factor(factor) for factor in term.args]
+        factors_known = [self.divisor(factor) for factor in term.args]
         # The first factor that can be tested is taken; it may be asked for more than necessary.
         for at, factor in enumerate(term.args):
             others = 1
@@ -145,41 +146,52 @@ class Alignment:
                 return int(number)
         return 1
 
-    # ------------------------------------------------------------ proved
-
-    def factor(self, term: Term, depth: int = 0) -> int:
-        """A power of two that divides the value of a term."""
-        divisor = self._divisors.get((term, depth))
-        if divisor is None:
-            divisor = 1 if depth > _DEEPEST else self._divisor(term, depth)
-            self._divisors[term, depth] = divisor
-        return divisor
-
-    def _divisor(self, term: Term, depth: int) -> int:
-        match term.kind:
-            case op.CONST | op.SUM:
-                constant, items = split(term)
-                bits = [lowest(constant)] if constant else []
-                bits += [lowest(f) * self.factor(t, depth + 1) for t, f in items]
-                return min(bits, default=_MOST)
-            case op.ZEXT | op.SEXT:
-                return min(self.factor(term.args[0], depth + 1), 1 << term.args[0].width)
-            case op.MUL:
-                product = 1
-                for factor in term.args:
-                    product *= self.factor(factor, depth + 1)
-                return min(product, _MOST)
-            case op.ATOM if term.origin is Origin.SYMBOL:
-                return self._variable(term.of[0])
-            case _:
-                return min(lowest(ones(term)), _MOST)
-
-    def _variable(self, name: str) -> int:
-        """The alignment of a variable, in bytes."""
+    def _known(self, term: Term) -> int | None:
+        """The alignment of a variable, in bytes, if a term is its address."""
+        if term.kind is not op.ATOM or term.origin is not Origin.SYMBOL:
+            return None
+        (name,) = term.of
         for variable in (*self._function.body.variables, *self._module.variables):
             if variable.name == name and variable.space != "reg":
                 return variable.align or max(1, type_width(variable.type) // 8)
         return 1
+
+
+class Divisors:
+    """Powers of two that divide the values of terms. `known` tells those of terms of which more is
+    known than the bits that may be set."""
+
+    def __init__(self, known: Callable[[Term], int | None]) -> None:
+        self._known = known
+        self._divisors: dict[Term, int] = {}
+
+    def of(self, term: Term) -> int:
+        """A power of two that divides the value of a term."""
+        for node in bottom_up(self._divisors, _divided, term):
+            self._divisors[node] = min(self._known(node) or self._divisor(node), _MOST)
+        return self._divisors[term]
+
+    def _divisor(self, term: Term) -> int:
+        divisors = self._divisors
+        match term.kind:
+            case op.CONST | op.SUM:
+                constant, items = split(term)
+                return min([lowest(constant), *(lowest(f) * divisors[t] for t, f in items)])
+            case op.ZEXT | op.SEXT:
+                return min(divisors[term.args[0]], 1 << term.args[0].width)
+            case op.EXTRACT:
+                return min(max(1, divisors[term.args[0]] >> int(term.value)), 1 << term.width)
+            case op.MUL:
+                return prod(divisors[factor] for factor in term.args)
+        return lowest(ones(term))
+
+
+def _divided(term: Term) -> tuple[Term, ...]:
+    """The parts of a term whose divisors tell its own."""
+    return term.args if term.kind in _FOLLOWED else ()
+
+
+_FOLLOWED = frozenset({op.SUM, op.ZEXT, op.SEXT, op.EXTRACT, op.MUL})
 
 
 def lowest(value: int) -> int:

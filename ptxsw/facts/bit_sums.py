@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ptxsw.facts.alignment import Divisors
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split
 from ptxsw.terms.terms import Terms
@@ -29,9 +30,10 @@ class BitSums:
     """`aligned` are terms that are multiples of 2 to the number told."""
 
     def __init__(self, terms: Terms, aligned: Mapping[Term, int]) -> None:
-        self._terms, self._aligned = terms, aligned
+        self._terms = terms
+        known = {term: 1 << zeros for term, zeros in aligned.items()}
+        self._divisor = Divisors(known.get).of
         self._sums: dict[Term, Sum] = {}
-        self._zeros: dict[Term, int] = {}
 
     def same(self, one: Term, other: Term) -> bool:
         """Are two terms surely equal wherever the aligned ones are multiples?"""
@@ -67,7 +69,7 @@ class BitSums:
 
     def _own(self, term: Term) -> Sum:
         """The bits of a term that may be set."""
-        may, zeros = ones(term), self._zero_bits(term, 0)
+        may, zeros = ones(term), self._divisor(term).bit_length() - 1
         return 0, frozenset((term, b, b) for b in range(zeros, term.width) if may >> b & 1)
 
     def _extract(self, term: Term, depth: int) -> Sum:
@@ -115,31 +117,6 @@ class BitSums:
         low = ones_of & ((1 << first) - 1)
         return low, below | _parted(self._own(whole)[1], first)[0]
 
-    # ------------------------------------------------------------ what is zero
-
-    def _zero_bits(self, term: Term, depth: int) -> int:
-        """How many of the lowest bits are surely zero."""
-        zeros = self._aligned.get(term) or self._zeros.get(term)
-        if zeros is None:
-            zeros = self._counted(term, depth + 1) if depth < _DEPTH else 0
-            self._zeros[term] = zeros
-        return zeros
-
-    def _counted(self, term: Term, depth: int) -> int:
-        if term.kind is op.EXTRACT:
-            return max(0, min(term.width, self._zero_bits(term.args[0], depth) - int(term.value)))
-        if term.kind is op.ZEXT:
-            zeros = self._zero_bits(term.args[0], depth)
-            return term.width if zeros == term.args[0].width else zeros
-        if term.kind is not op.SUM:
-            return 0
-        constant, items = split(term)
-        least = _trailing(int(constant), term.width)
-        for one, coefficient in items:
-            zeros = _trailing(int(coefficient), term.width) + self._zero_bits(one, depth)
-            least = min(least, zeros)
-        return least
-
 
 def _together(one: Sum, other: Sum) -> Sum:
     return one[0] ^ other[0], one[1] ^ other[1]
@@ -156,8 +133,3 @@ def _shifted(one: Sum, factor: int, width: int) -> Sum:
     distance = factor.bit_length() - 1
     bits = frozenset((t, b, at + distance) for t, b, at in one[1] if at + distance < width)
     return one[0] << distance & ((1 << width) - 1), bits
-
-
-def _trailing(number: int, width: int) -> int:
-    """How many of the lowest bits of a number are zero."""
-    return (number & -number).bit_length() - 1 if number else width

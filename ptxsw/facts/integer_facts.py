@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 
 from ptxsw.facts.conditions import Inequality, comparisons
+from ptxsw.facts.ranges import sum_or_product
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk
@@ -103,7 +104,7 @@ class Numbers:
         # With -least <= change <= 0 nothing wraps, so b >= least + change, which is at least `a`.
         change = self._modulo(self._terms.sub(one.b, distance))
         before, after = self._number(least, False), self._number(one.a, False)
-        if change is None or before is None or after is None:
+        if before is None or after is None:
             return False
         needed = change, (before + change) * -1, after - before - change
         return all(map(self._at_most_0, needed))
@@ -111,10 +112,8 @@ class Numbers:
     def written_out(self, value: Term) -> Term:
         """An equal value, in which indices that do not wrap are sums of extended units. Values
         that are equal mostly become one term."""
-        polynomial = self._modulo(value) if value.width == 64 and value.size <= _MAX_SIZE else None
-        if polynomial is None:
-            return value
-        return self._term(polynomial)
+        small = value.width == 64 and value.size <= _MAX_SIZE
+        return self._term(self._modulo(value)) if small else value
 
     def _term(self, value: Polynomial) -> Term:
         """A polynomial as a value of 64 bits."""
@@ -187,36 +186,19 @@ class Numbers:
             return self._index(term, signed)
         value = self._modulo(term)
         top = 1 << term.width - signed
-        if value is None:
-            return None
         least = -top if signed else 0
         fits = self._at_most_0(value * -1 + least) and self._at_most_0(value - (top - 1))
         return value if fits else None
 
-    def _modulo(self, term: Term) -> Polynomial | None:
+    def _modulo(self, term: Term) -> Polynomial:
         """A polynomial equal to a value modulo 2^64."""
-        match term.kind:
-            case op.CONST | op.SUM:
-                constant, items = split(term)
-                total = Polynomial.constant(wrapped(constant, term.width))
-                for part, factor in items:
-                    value = self._modulo(part)
-                    if value is None:
-                        return None
-                    total += value * wrapped(factor, term.width)
-                return total
-            case op.MUL:
-                product = Polynomial.constant(1)
-                for part in term.args:
-                    value = self._modulo(part)
-                    if value is None:
-                        return None
-                    product *= value
-                return product
-            case op.ZEXT | op.SEXT if term.args[0].width == 32:
-                polynomial = self._index(term.args[0], term.kind is op.SEXT)
-                return Polynomial.atom(term) if polynomial is None else polynomial
-        return Polynomial.atom(term)
+        arithmetic = sum_or_product(term, self._modulo)
+        if arithmetic is not None:
+            return arithmetic
+        index = None
+        if term.kind in op.EXTENSIONS and term.args[0].width == 32:
+            index = self._index(term.args[0], term.kind is op.SEXT)
+        return Polynomial.atom(term) if index is None else index
 
     def _index(self, index: Term, signed: bool) -> Polynomial | None:
         """A 32-bit sum as a number, written with units; None where it may wrap."""

@@ -348,7 +348,7 @@ def prove_disjoint(
         return None
     moved = substitute(terms, store.address, ArbitraryThread(terms))
     distance = terms.sub(load.address, moved)
-    if _is_free(distance):
+    if solver.is_free(distance):  # then Z3 need not be asked
         return None
     width = distance.width
     # On the circle of 2^width addresses: going up from the store it is at least its size to the
@@ -357,16 +357,3 @@ def prove_disjoint(
     ahead = terms.ule(terms.const(load_bytes, width), terms.neg(distance))
     claim = terms.and_(behind, ahead)
     return Obligation(claim) if isinstance(solver.prove(claim), Proved) else None
-
-
-def _is_free(distance: Term) -> bool:
-    """Can it surely be any number? It has an unbounded unknown that stands in it once, with an odd
-    factor, such as another array's pointer. Then Z3 need not be asked."""
-    items = split(distance)[1]
-    for number, (term, factor) in enumerate(items):
-        # Times an odd number modulo 2^width is one to one, so the product takes every value.
-        if term.kind in op.OPAQUE and factor & 1 and ones(term) == (1 << term.width) - 1:
-            rest = (other for at, (other, _) in enumerate(items) if at != number)
-            if term not in set(walk(*rest)):
-                return True
-    return False

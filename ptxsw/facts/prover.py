@@ -11,7 +11,7 @@ from ptxsw.facts.extensions import NoOverflow, no_overflow, products_written_out
 from ptxsw.facts.integer_facts import Numbers
 from ptxsw.facts.simplifier import MAX_SIZE, Simplifier
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, split, unknowns, walk
+from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.solver import Proved, Refuted, Solver
 from ptxsw.terms.substitution import substitute
 
@@ -35,8 +35,6 @@ class Prover:
     ) -> None:
         self.simplifier, self._terms = simplifier, simplifier.terms
         self._solver, self._exact, self.check = solver, exact, check
-        self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
-        self._unknowns: dict[Term, frozenset[Term]] = {}
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._numbers: dict[tuple[Term, ...], Numbers] = {}
         self.example: Mapping[str, int] = {}
@@ -105,19 +103,11 @@ class Prover:
     def unrelated(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         """Is one side an unknown that occurs neither in the other side nor in a condition? Then the
         solver cannot prove them equal."""
-        if given not in self._spoken:
-            self._spoken[given] = frozenset().union(*map(self._unknowns_of, given))
-        spoken = self._spoken[given]
+        unknowns_in = self._solver.unknowns_in
         return any(
-            x.kind in op.OPAQUE and x not in spoken and x not in self._unknowns_of(y)
+            x.kind in op.OPAQUE and not any(x in unknowns_in(term) for term in (y, *given))
             for x, y in ((a, b), (b, a))
         )
-
-    def _unknowns_of(self, term: Term) -> frozenset[Term]:
-        atoms = self._unknowns.get(term)
-        if atoms is None:
-            atoms = self._unknowns[term] = frozenset(unknowns(term))
-        return atoms
 
     def same_extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         """Are two sums the same, however the indices in them are extended?"""

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from ptxsw.terms import op
 from ptxsw.terms.circuits import is_too_large
-from ptxsw.terms.node import Term, ones, walk
+from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.samples import Samples
 from ptxsw.terms.show import show
 from ptxsw.terms.z3_terms import COSTLY, Z3Terms, variable_name
@@ -154,8 +154,8 @@ class Solver:
 
     def _relevant(self, claim: Term, given: Iterable[Term]) -> tuple[Term, ...]:
         """The conditions that share an unknown with the claim, directly or through others."""
-        pool = [(fact, self._unknowns(fact)) for fact in given]
-        reached = set(self._unknowns(claim))
+        pool = [(fact, self.unknowns_in(fact)) for fact in given]
+        reached = set(self.unknowns_in(claim))
         chosen: set[Term] = set()
         grew = True
         while grew:
@@ -171,12 +171,26 @@ class Solver:
             pool = rest
         return tuple(sorted(chosen, key=lambda t: t.id))
 
-    def _unknowns(self, term: Term) -> frozenset[Term]:
+    def unknowns_in(self, term: Term) -> frozenset[Term]:
+        """All unknowns in a value, those inside other unknowns included."""
         atoms = self._atoms.get(term)
         if atoms is None:
             atoms = frozenset(n for n in walk(term) if n.kind in op.OPAQUE)
             self._atoms[term] = atoms
         return atoms
+
+    def is_free(self, value: Term, given: Iterable[Term] = ()) -> bool:
+        """Can a value surely be any number? It has an unbounded unknown, added or subtracted, such
+        as another array's pointer, that occurs neither in its other terms nor in a condition."""
+        items = split(value)[1]
+        for term, factor in items:
+            # Times an odd number modulo 2^width is one to one: the product takes every value, too.
+            whole = term.kind in op.OPAQUE and ones(term) == (1 << term.width) - 1
+            if factor & 1 and whole:
+                others = (other for other, _ in items if other is not term)
+                if not any(term in self.unknowns_in(one) for one in (*others, *given)):
+                    return True
+        return False
 
     # ------------------------------------------------------------ asking
 

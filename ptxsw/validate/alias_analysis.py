@@ -12,7 +12,7 @@ from typing import Protocol
 from ptxsw.emulator.memory import Aliasing
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, ones, split, walk
+from ptxsw.terms.node import Term
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.memory_ssa import (
@@ -52,7 +52,6 @@ class AliasAnalysis:
         self._terms, self._solver, self._ordered = terms, solver, ordered
         self._aliasing = Aliasing(terms)
         self._claims: dict[tuple[Term, int, int], tuple[Term, ...]] = {}
-        self._unknowns: dict[Term, frozenset[Term]] = {}
         self.bounds: Bounds | None = None
         # By the sum without its constant on which an address is built: instruction, the first byte
         # and how many, and the conditions.
@@ -141,7 +140,7 @@ class AliasAnalysis:
     def _soon(self, claim: Term, distance: Term, given: Sequence[Term]) -> bool:
         """Can the solver prove a claim about a distance quickly? It is not asked if the distance
         contains an unknown that no condition restricts: then it may be any number."""
-        return not self._is_free(distance, given) and self._solver.soon(claim, given)
+        return not self._solver.is_free(distance, given) and self._solver.soon(claim, given)
 
     def _apart_claims(self, distance: Term, stored: int, loaded: int) -> tuple[Term, ...]:
         """Conditions under each of which ranges have no byte in common. Where their distance may
@@ -173,25 +172,4 @@ class AliasAnalysis:
         if items == stored_items:
             return None
         distance = self._terms.sub(*(self._terms.sum(width, 0, i) for i in (stored_items, items)))
-        return True if self._is_free(distance, given) else None
-
-    def _is_free(self, distance: Term, given: Sequence[Term]) -> bool:
-        """Does the distance contain an unknown, added or subtracted, that occurs neither in its
-        other terms nor in a condition?"""
-        _, items = split(distance)
-        for value, factor in items:
-            # An odd factor modulo 2^width is one to one: the product takes every value, too.
-            whole = value.kind in op.OPAQUE and ones(value) == (1 << value.width) - 1
-            if factor & 1 and whole:
-                others = (other for other, _ in items if other is not value)
-                if not any(value in self._opaque_in(term) for term in (*others, *given)):
-                    return True
-        return False
-
-    def _opaque_in(self, term: Term) -> frozenset[Term]:
-        """All unknowns in a value, those inside other unknowns included."""
-        unknowns = self._unknowns.get(term)
-        if unknowns is None:
-            unknowns = frozenset(node for node in walk(term) if node.kind in op.OPAQUE)
-            self._unknowns[term] = unknowns
-        return unknowns
+        return True if self._solver.is_free(distance, given) else None

@@ -24,7 +24,7 @@ class Scene:
         self.array = self.terms.atom("&s", 64, Variance.LANE, None, Origin.SYMBOL, ("s",))
         self.index = self.terms.atom("%tid.x", WIDTH, Variance.LANE)
         self.place = self.terms.extract(self.array, 0, WIDTH)
-        self.sums = BitSums(self.terms, {self.array: zeros})
+        self.zeros, self.sums = zeros, BitSums(self.terms, {self.array: zeros})
 
     def const(self, value: int) -> Term:
         return self.terms.const(value, WIDTH)
@@ -121,8 +121,7 @@ def _grown(scene: Scene, random: Random, pool: list[Term]) -> Term:
 
 
 def _values(scene: Scene, random: Random) -> dict[Term, int]:
-    zeros = next(iter(scene.sums._aligned.values()))
-    array = random.getrandbits(random.choice([16, 64])) >> zeros << zeros
+    array = random.getrandbits(random.choice([16, 64])) >> scene.zeros << scene.zeros
     return {scene.array: array, scene.index: random.getrandbits(random.choice([4, 10, 32]))}
 
 
