@@ -11,12 +11,12 @@ here a step of 64 bytes is none at all. Where paths meet, the bits are known tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.facts.loads import CONSTANT
-from ptxsw.flow.dataflow import defs, slice_registers
+from ptxsw.flow.dataflow import defs, forward, slice_registers
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.ptx.isa import access_type, space
 from ptxsw.terms.node import Term, Variance, ones, split
@@ -38,7 +38,7 @@ class LowBits:
     def __init__(self, text: Text, memory: Memory, lasts: Callable[[Term], bool]) -> None:
         self._text, self._memory, self._lasts = text, memory, lasts
         self._terms = text.evaluator.terms
-        self._entries: dict[Multiples, dict[int, _Low]] = {}
+        self._entries: dict[Multiples, Mapping[int, _Low]] = {}
         self._lasting_bits: dict[Term, Term | None] = {}  # of values, what of them lasts
         self._multiples: Mapping[Term, int] = {}
 
@@ -58,28 +58,20 @@ class LowBits:
                 atoms.update((value, None) for _, value in self._parameter(instruction))
         return tuple(atoms)
 
-    def _solved(self, multiples: Multiples) -> dict[int, _Low]:
-        """The low bits at the start of each block. Optimistic: where paths meet, a block that has
-        not been reached yet does not count."""
+    def _solved(self, multiples: Multiples) -> Mapping[int, _Low]:
+        """The low bits at the start of each block."""
         self._multiples = dict(multiples)
         cfg = self._text.cfg
-        entry: dict[int, _Low] = {0: {}}
-        work = dict.fromkeys([0])
-        while work:
-            number = next(iter(work))
-            del work[number]
-            state = dict(entry[number])
-            block = cfg.blocks[number]
+
+        def through(number: int, entering: _Low) -> Iterator[tuple[int, _Low]]:
+            state, block = dict(entering), cfg.blocks[number]
             for at in range(block.start, block.end):
                 if at in self._of_addresses:
                     self._run(cfg.instructions[at], state)
-            for successor in (*block.successors, *block.table):
-                before = entry.get(successor)
-                met = dict(state) if before is None else self._common(before, state)
-                if met != before:
-                    entry[successor] = met
-                    work[successor] = None
-        return entry
+            return ((successor, state) for successor in block.successors)
+
+        nothing: _Low = {}
+        return forward(cfg, nothing, through, self._common)
 
     @cached_property
     def _of_addresses(self) -> frozenset[int]:
