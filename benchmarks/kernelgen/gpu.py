@@ -26,12 +26,12 @@ from benchmarks.kernelgen.__main__ import suite
 from benchmarks.kernelgen.cases import Case
 from benchmarks.provenance import provenance
 from ptxsw.driver import pipeline
-from ptxsw.gpu import show
-from ptxsw.gpu.choose import choose
+from ptxsw.gpu import results
 from ptxsw.gpu.cuda import open_device
 from ptxsw.gpu.driver import Driver, GpuError, NoGpu
 from ptxsw.gpu.measure import Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import DeviceArray, PreparedLaunch
+from ptxsw.gpu.results import choose
 from ptxsw.gpu.tune import bounds, variants
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Function
@@ -82,7 +82,7 @@ def time_all(
         rows = tuple(_time(driver, function, made, problems, effort, say))
         if rows:
             timed = Timed(rows, conclusion(rows, text, driver.device.arch))
-            say(f"{show.plain(rows)}\n{timed.conclusion}\n")
+            say(f"{results.plain(rows)}\n{timed.conclusion}\n")
             yield timed
 
 
@@ -151,13 +151,13 @@ def write(asked: argparse.Namespace, timed: Sequence[Timed], driver: Driver, com
         *(one.conclusion for one in timed),
     ]
     if asked.csv is not None:
-        show.write_csv(asked.csv, rows, notes)
+        results.write_csv(asked.csv, rows, notes)
     if asked.markdown is not None:
-        asked.markdown.write_text(show.markdown(rows, notes), encoding="utf-8")
+        asked.markdown.write_text(markdown(rows, notes), encoding="utf-8")
     if asked.plot is not None:
         what = "Further programs" if asked.programs else f"KernelGen, {asked.real}"
         try:
-            show.chart(asked.plot, rows, driver.device, what)
+            results.chart(asked.plot, rows, driver.device, what)
         except ImportError:
             print("no plot: install matplotlib (pip install ptxsw[bench])", file=sys.stderr)
 
@@ -177,6 +177,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG, by its suffix")
     return parser
+
+
+def markdown(rows: Sequence[Measured], notes: Sequence[str]) -> str:
+    """A Markdown table under its notes."""
+    head = "| " + " | ".join(results.HEAD) + " |"
+    lines = [*(f"- {note}" for note in notes), "", head, "|" + "---|" * len(results.HEAD)]
+    lines += ["| " + " | ".join(results.cells(row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

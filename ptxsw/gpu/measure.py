@@ -7,15 +7,13 @@ the difference between two identical measurements shows what one between variant
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
 from statistics import median, quantiles
-from types import TracebackType
 
 import numpy as np
 from msgspec import Struct
 
 from ptxsw.gpu.driver import Array, Driver, GpuError, LoadedKernel, Shape
-from ptxsw.gpu.problem import PreparedLaunch, Stage
+from ptxsw.gpu.problem import OnDevice, PreparedLaunch, Stage
 from ptxsw.ptx.ir import Function
 
 ORIGINAL = "original"
@@ -79,28 +77,17 @@ class Measured(Struct, frozen=True):
         return f"{self.scheme} {self.form}".strip()
 
 
-class Scratch:
-    """Memory to write over, so that nothing of a problem is left in the second-level cache. A
-    context manager."""
+class Scratch(OnDevice):
+    """Memory to write over, so that nothing of a problem is left in the second-level cache."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._size = max(driver.device.l2, 1 << 20)
-        self._places: list[int] = []
+        self._places = [driver.allocate(self._size) for _ in range(2)]
 
-    def __enter__(self) -> Scratch:
-        self._places = [self._driver.allocate(self._size) for _ in range(2)]
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with suppress(GpuError) if error is not None else nullcontext():
-            for place in self._places:
-                self._driver.free(place)
+    def free(self) -> None:
+        for place in self._places:
+            self._driver.free(place)
 
     def evict(self) -> None:
         """Starts a copy that fills the cache twice."""

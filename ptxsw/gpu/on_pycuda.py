@@ -10,8 +10,18 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.gpu.described import FREE_SHARED, describe, image
-from ptxsw.gpu.driver import Array, Device, Driver, GpuError, LoadedKernel, NoGpu, Shape
+from ptxsw.gpu.driver import (
+    FREE_SHARED,
+    Array,
+    Device,
+    Driver,
+    GpuError,
+    LoadedKernel,
+    NoGpu,
+    Shape,
+    describe,
+    image,
+)
 
 
 def open_device(number: int) -> Driver:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -96,9 +96,30 @@ def from_launch(launch: Launch) -> PreparedLaunch:
     )
 
 
-class Stage:
+class OnDevice:
+    """Memory on the device that is given back at the end. A context manager."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # On a device that a failed kernel has left unusable this fails, too: that is no news.
+        with suppress(GpuError) if error is not None else nullcontext():
+            self.free()
+
+    def free(self) -> None:
+        """Gives the memory back."""
+        raise NotImplementedError
+
+
+class Stage(OnDevice):
     """A problem's buffers on the device, each with a copy that is never written, from which
-    `reset` makes the working one anew. A context manager that frees them."""
+    `reset` makes the working one anew."""
 
     def __init__(self, driver: Driver, function: Function, problem: PreparedLaunch) -> None:
         """Raises ValueError where the arguments do not fit the kernel's parameters."""
@@ -128,21 +149,7 @@ class Stage:
             self.free()
             raise
 
-    def __enter__(self) -> Stage:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # On a device that a failed kernel has left unusable this fails, too: that is no news.
-        with suppress(GpuError) if error is not None else nullcontext():
-            self.free()
-
     def free(self) -> None:
-        """Gives the memory back."""
         for places in (self._pristine, self._working):
             while places:
                 self._driver.free(places.pop())

@@ -15,12 +15,12 @@ from ptxsw.codegen.lower_registers import candidate_name
 from ptxsw.driver import pipeline
 from ptxsw.driver.command_lines import tune_command
 from ptxsw.emulator.run import emulate
-from ptxsw.gpu import show, upper_bound
-from ptxsw.gpu.choose import VariantChoice, choose, tuned
+from ptxsw.gpu import upper_bound
 from ptxsw.gpu.driver import Driver, GpuError, Shape
 from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import PreparedLaunch, from_launch
+from ptxsw.gpu.results import VariantChoice, chart, choose, plain, tuned, write_csv
 from ptxsw.parser import parse
 from ptxsw.ptx.cxx_names import chosen
 from ptxsw.ptx.failures import Failure, KernelFailed, failure, is_ours
@@ -278,9 +278,9 @@ def run(
     notes = [f"date: {date.today().isoformat()}", f"ptxsw {ptxsw.__version__}",
              f"device: {driver.device}", f"file: {name}, code for {arch}"]  # fmt: skip
     if csv is not None:
-        show.write_csv(csv, rows, notes)
+        write_csv(csv, rows, notes)
     if plot is not None:
-        show.chart(plot, rows, driver.device, f"{name}, code for {arch}")
+        chart(plot, rows, driver.device, f"{name}, code for {arch}")
     for failed in failures:
         raise KernelFailed(failed)
     return all(row.wrong is None for row in rows)
@@ -288,7 +288,7 @@ def run(
 
 def _tell(outcome: TunedKernel, say: Callable[[str], None]) -> None:
     if outcome.rows:
-        say("\n" + show.plain(outcome.rows))
+        say("\n" + plain(outcome.rows))
     for left_out in outcome.left_out:
         say(f"{outcome.kernel}: not measured: {left_out}")
     what = f"not measured: {outcome.problem}" if outcome.choice is None else outcome.choice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ptxsw.analysis.banks import Banks
-from ptxsw.analysis.shared_banks import bank_traffic, times
+from ptxsw.analysis.shared_banks import bank_traffic
 from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
@@ -47,21 +47,3 @@ def test_random_words() -> None:
             words = frozenset(random.randrange(1 << 13) for _ in range(32))
             other = random.randrange(1 << 13)
             assert banks.most(words) == banks.most(word ^ other for word in words)
-
-
-def test_only_the_same_question_has_the_same_answer() -> None:
-    """Another kernel, other blocks, other places, another end of shared memory."""
-    trace, other = run(4), run(8)
-    at = {"&s@1": 0, "&s": 0}
-    first = bank_traffic(trace, [(256, 1, 1)], at)
-    assert bank_traffic(trace, [(256, 1, 1)], dict(at)) is first
-    for asked in (
-        (other, [(256, 1, 1)], at, None),
-        (trace, [(16, 16, 1)], at, None),
-        (trace, [(256, 1, 1)], {name: 64 for name in at}, None),
-        (trace, [(256, 1, 1)], at, 64),
-    ):
-        again = bank_traffic(trace, [(256, 1, 1)], at)
-        assert [one.requests for one in again] == [one.requests for one in first]
-        assert bank_traffic(*asked) is not again
-    assert times(trace.cfg, first[0].access.index) == 1.0

@@ -21,10 +21,10 @@ BEGIN = """
 import sys
 from pathlib import Path
 import numpy as np
-from ptxsw.gpu import described
+from ptxsw.gpu import driver
 from ptxsw.gpu.cuda import open_device
 from ptxsw.gpu.driver import GpuError, NoGpu
-described.LOADED_DRIVER = Path("/nonexistent")
+driver.LOADED_DRIVER = Path("/nonexistent")
 try:
     driver = open_device(NUMBER)
 except NoGpu as error:

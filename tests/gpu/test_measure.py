@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from ptxsw.driver import pipeline
-from ptxsw.gpu.choose import LEAST_GAIN, choose, tuned
 from ptxsw.gpu.driver import GpuError, LoadedKernel
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import DeviceArray, PreparedLaunch, Stage, Structure, from_launch
+from ptxsw.gpu.results import LEAST_GAIN, choose, tuned
 from ptxsw.parser import parse
 from ptxsw.toolchain.tuned import KEEP
 from ptxsw.verify.launches import from_json

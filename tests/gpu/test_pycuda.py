@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from ptxsw.gpu.cuda import open_device
-from ptxsw.gpu.described import image
-from ptxsw.gpu.driver import GpuError, NoGpu
+from ptxsw.gpu.driver import GpuError, NoGpu, image
 from tests.heads import head
 
 PTX = (
@@ -129,7 +128,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.driver", driver)
     monkeypatch.setenv("PATH", "/nonexistent")  # no nvidia-smi
-    monkeypatch.setattr("ptxsw.gpu.described.LOADED_DRIVER", Path("/nonexistent"))
+    monkeypatch.setattr("ptxsw.gpu.driver.LOADED_DRIVER", Path("/nonexistent"))
     return driver
 
 
@@ -146,7 +145,7 @@ def test_the_drivers_own_version(
     """As Linux shows it, without another program."""
     shown = tmp_path / "version"
     shown.write_text(f"NVRM version: NVIDIA UNIX {kind}580.159.04  Tue Oct 27\nGCC version: 13.3\n")
-    monkeypatch.setattr("ptxsw.gpu.described.LOADED_DRIVER", shown)
+    monkeypatch.setattr("ptxsw.gpu.driver.LOADED_DRIVER", shown)
     assert open_device().device.driver == "580.159.04"
 
 

@@ -17,7 +17,7 @@ from ptxsw.build.doctor import Diagnosis, examine
 from ptxsw.driver import pipeline
 from ptxsw.emulator.emulation import Emulation
 from ptxsw.emulator.run import emulate
-from ptxsw.gpu import show
+from ptxsw.gpu import results
 from ptxsw.gpu import tune as tuning
 from ptxsw.gpu.invent import NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort
@@ -269,7 +269,7 @@ def test_speedups_are_of_the_best_blocks() -> None:
 
     rows = [row(ORIGINAL, 1.0), row(ORIGINAL, 2.0), row("a", 3.0), row("a", 1.0), row("b", 9.0),
             row("b", None, wrong="differs")]  # fmt: skip
-    assert show.speedups(rows) == {"a keep": {"k": pytest.approx(1.5)}}
+    assert results.speedups(rows) == {"a keep": {"k": pytest.approx(1.5)}}
 
 
 def test_launches_that_do_not_fit_are_named(file: str, said: list[str]) -> None:
