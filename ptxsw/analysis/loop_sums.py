@@ -13,7 +13,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw.emulator.loops import LoopFacts
+from ptxsw.emulator.recurrences import LoopFacts
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import Trace
@@ -72,10 +72,11 @@ class LoopSums:
         """What an instruction leaves in its only register."""
         return {at: self._read(value) for at, value in self._facts.values.items()}
 
-    def taken(self, number: int) -> Term | None:
-        """The condition under which a block's branch is taken, where it has one."""
-        taken = self._facts.taken.get(number)
-        return None if taken is None else self._read(taken)
+    @cached_property
+    def again(self) -> Term | None:
+        """The condition under which an iteration is followed by another, where one branch at its
+        end decides."""
+        return None if self._facts.again is None else self._read(self._facts.again)
 
     def changes(self, atom: Term) -> bool:
         """May an atom be another value in another iteration?"""

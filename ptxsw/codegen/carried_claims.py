@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-
-from msgspec import Struct, field
 
 from ptxsw.changes.claim import Claim, Relation
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_guard import write_guard
-from ptxsw.codegen.loop_guard import GuardedLoop, guard_claim
+from ptxsw.codegen.loop_guard import GuardedLoop, declared, guard_claim
 from ptxsw.codegen.lower_scalar_replacement import (
     Carried,
     DeferredStores,
     Lowering,
     shared_test,
 )
+from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, type_width
-
-
-class _Claims(Struct):
-    """Names of a claim's own registers."""
-
-    types: list[str] = field(default_factory=list)
-
-    def new(self, kind: str) -> str:
-        self.types.append(kind)
-        return f"%claimed{len(self.types)}"
-
-    @property
-    def declared(self) -> str:
-        return "".join(f".reg .{t} %claimed{n};\n" for n, t in enumerate(self.types, 1))
 
 
 def claims(
@@ -64,13 +49,13 @@ def _held(lowering: Lowering, detail: Carried, names: Sequence[str], where: str)
     """Each register is what the load would give."""
     instruction = lowering.cfg.instructions[detail.at]
     for number, name in enumerate(names):
-        own = _Claims()
-        lines, place = lowering.address_again(detail.computed, isa.address(instruction), own.new)
-        values = [own.new(lowering.builder.names.kind(other)) for other in names]
+        own, new = _names(lowering)
+        lines, place = lowering.address_again(detail.computed, isa.address(instruction), new)
+        values = [new(lowering.builder.names.kind(other)) for other in names]
         dest = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
         code = "\n".join([*lines, f"{instruction.name} {dest}, {place};"])
         yield Claim(
-            lowering.cfg.name(detail.header), name, code, values[number], own.declared, where=where
+            lowering.cfg.name(detail.header), name, code, values[number], declared(own), where=where
         )
 
 
@@ -87,10 +72,16 @@ def _stored(
     # what the register holds.
     relation: Relation = "stored" if detail.loaded else "overwritten"
     for number, name in enumerate(names):
-        own = _Claims()
+        own, new = _names(lowering)
         place = target._replace(offset=target.offset + number * type_width(kind) // 8)
-        lines, at = lowering.address_again(detail.computed, place, own.new)
-        value = own.new(lowering.builder.names.kind(name))
+        lines, at = lowering.address_again(detail.computed, place, new)
+        value = new(lowering.builder.names.kind(name))
         code = "\n".join([*lines, f"st.{space}.{kind} {at}, {value};"])
         label = lowering.cfg.name(detail.header)
-        yield Claim(label, name, code, value, own.declared, relation, where)
+        yield Claim(label, name, code, value, declared(own), relation, where)
+
+
+def _names(lowering: Lowering) -> tuple[Names, Callable[[str], str]]:
+    """A claim's own registers, and what makes another one of a type."""
+    own = Names(f"{fresh_prefix(lowering.text)}claim_")
+    return own, lambda kind: own.new("value", kind)

@@ -13,15 +13,15 @@ from typing import NamedTuple, TypeAlias
 
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.joins import Joins
-from ptxsw.emulator.loops import (
+from ptxsw.emulator.memory import SPACES, ended
+from ptxsw.emulator.record import Record
+from ptxsw.emulator.recurrences import (
     LoopFacts,
-    condition_of_back_edge,
+    condition_to_go_on,
     enter,
     exit_predicates,
     find_steps,
 )
-from ptxsw.emulator.memory import SPACES, ended
-from ptxsw.emulator.record import Record
 from ptxsw.emulator.state import MemoryAccess, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import Statistics, Trace
@@ -226,7 +226,7 @@ class Emulation:
             steps,
             after,
             exit_predicates(self.cfg, loop, self.joins.predicates),
-            condition_of_back_edge(self.cfg, loop, self.joins.predicates, self.terms),
+            condition_to_go_on(self.cfg, loop, self.joins.predicates, self.terms),
             frozenset(
                 space
                 for number in loop.blocks
@@ -236,7 +236,6 @@ class Emulation:
             ),
             iteration.addresses,
             iteration.values,
-            {n: next(iter(p)) for n, p in self.joins.predicates.items() if len(p) == 1},
         )
 
     def _written(self, blocks: Iterable[int]) -> set[Reg]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from ptxsw.emulator.loops import Entered
 from ptxsw.emulator.memory import joined, renamed
 from ptxsw.emulator.narrow_division import widened
+from ptxsw.emulator.recurrences import Entered
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.flow.cfg import Cfg

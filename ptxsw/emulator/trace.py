@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from ptxsw.emulator.loops import Iterations, LoopFacts
+from ptxsw.emulator.recurrences import Iterations, LoopFacts
 from ptxsw.emulator.state import Step
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg

@@ -12,7 +12,7 @@ from ptxsw.flow.flow_graph import reached
 from ptxsw.ptx.ir import Instruction, Reg
 
 __all__ = [
-    "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "live_at",
+    "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "in_order", "live_at",
     "liveness", "read_first", "slice_registers", "uses", "writers",
 ]  # fmt: skip
 
@@ -25,20 +25,11 @@ def in_order(registers: Iterable[Reg]) -> list[Reg]:
     return sorted(registers, key=lambda reg: (reg.name, reg.scope))
 
 
-def forward(
-    cfg: Cfg,
-    start: _Held,
-    through: Callable[[int, _Held], Iterable[tuple[int, _Held]]],
-    meet: Callable[[_Held, _Held], _Held],
-) -> Mapping[int, _Held]:
+class ForwardAnalysis(Generic[_Held]):
     """What holds at the start of each reachable block: `start` at that of the first. From what
     holds there `through` tells what each successor gets, and `meet` joins what a block gets over
-    several edges; of an edge from where nothing has come yet it is not asked (optimistic)."""
-    return ForwardAnalysis(cfg, start, through, meet).everywhere()
-
-
-class ForwardAnalysis(Generic[_Held]):
-    """The same, worked out for blocks that are asked for and for those on the way to them."""
+    several edges; of an edge from where nothing has come yet it is not asked (optimistic). It is
+    worked out for blocks that are asked for and for those on the way to them."""
 
     def __init__(
         self,

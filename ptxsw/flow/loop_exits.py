@@ -20,6 +20,32 @@ def executes_every_iteration(cfg: Cfg, number: int, loop: Loop) -> bool:
     )
 
 
+def ends_iterations(cfg: Cfg, number: int, loop: Loop) -> bool:
+    """Does each iteration come to the end of a block and there leave the loop, or go straight back
+    to the header?"""
+    block = cfg.blocks[number]
+    branch = cfg.instructions[block.end - 1] if block.end > block.start else None
+    if branch is None or branch.opcode != "bra" or branch.guard is None:
+        return False
+    if sum(successor in loop.blocks for successor in block.successors) != 1:
+        return False
+    if len(block.successors) != 2 or not all(cfg.dominates(number, n) for n in loop.latches):
+        return False
+    # Nothing may be computed on the way back: the condition is then also one about the registers
+    # as the next iteration begins.
+    for _ in loop.blocks:
+        inside = [n for n in cfg.blocks[number].successors if n in loop.blocks]
+        if len(inside) != 1:
+            return False
+        (number,) = inside
+        if number == loop.header:
+            return True
+        block = cfg.blocks[number]
+        if any(i.opcode != "bra" for i in cfg.instructions[block.start : block.end]):
+            return False
+    return False
+
+
 def waits_for_mbarrier(cfg: Cfg, loop: Loop) -> bool:
     """Does a loop do nothing but ask whether an mbarrier's phase is over?"""
     instructions = [cfg.instructions[index] for index in cfg.indices(loop.blocks)]

@@ -14,7 +14,7 @@ from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.shared_banks import inside_array
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Block, Warps
-from ptxsw.emulator.loops import Iterations
+from ptxsw.emulator.recurrences import Iterations
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.report import model

@@ -113,25 +113,9 @@ class Counting:
 
     def counter(self) -> LoopCounter:
         """What falls from iteration to iteration until the loop ends. Raises UncountedLoop."""
-        reason = UncountedLoop(_UNKNOWN)
-        for number in self._loop.blocks:
-            again = self._again(number)
-            if again is None:
-                continue
-            try:
-                return self._read(again)
-            except UncountedLoop as unfit:
-                reason = unfit
-        raise reason
-
-    def _again(self, number: int) -> Term | None:
-        """The condition on which a block that ends each iteration does not leave the loop."""
-        if not _decides(self._cfg, self._loop, number):
-            return None
-        taken = self._sums.taken(number)
-        if taken is None or self._cfg.blocks[number].successors[0] in self._loop.blocks:
-            return taken
-        return self._terms.not_(taken)
+        if self._sums.again is None:
+            raise UncountedLoop(_UNKNOWN)
+        return self._read(self._sums.again)
 
     def _read(self, again: Term) -> LoopCounter:
         if (
@@ -282,32 +266,6 @@ class Counting:
                 lowest[key] = min(lowest.get(key, 0), index.constant)
         for (carried, stays), constant in lowest.items():
             yield NotNegative(self.register(carried), self.sum(stays), constant)
-
-
-def _decides(cfg: Cfg, loop: Loop, number: int) -> bool:
-    """Does each iteration come to the end of a block and there leave the loop, or go straight back
-    to the header?"""
-    block = cfg.blocks[number]
-    branch = cfg.instructions[block.end - 1] if block.end > block.start else None
-    if branch is None or branch.opcode != "bra" or branch.guard is None:
-        return False
-    if sum(successor in loop.blocks for successor in block.successors) != 1:
-        return False
-    if len(block.successors) != 2 or not all(cfg.dominates(number, n) for n in loop.latches):
-        return False
-    # Nothing may be computed on the way back: the condition is then also one about the registers
-    # as the next iteration begins.
-    for _ in loop.blocks:
-        inside = [n for n in cfg.blocks[number].successors if n in loop.blocks]
-        if len(inside) != 1:
-            return False
-        (number,) = inside
-        if number == loop.header:
-            return True
-        block = cfg.blocks[number]
-        if any(i.opcode != "bra" for i in cfg.instructions[block.start : block.end]):
-            return False
-    return False
 
 
 def signed_number(term: Term | None) -> int | None:

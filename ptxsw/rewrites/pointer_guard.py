@@ -127,10 +127,10 @@ class PointerGuards:
         latch = self._cfg.blocks[self._loop.latches[0]]
         if last_writer(self._cfg, self._at, latch.end, compared) is not None:
             return None
-        taken = self._sums.taken(self._loop.latches[0])
-        equal = taken.args[0] if taken is not None and taken.kind is op.NOT else taken
-        if equal is None or equal.kind is not op.EQ:
+        again = self._sums.again
+        if again is None or again.kind is not op.NOT or again.args[0].kind is not op.EQ:
             return None
+        (equal,) = again.args
         # The loop ends when this is 0; one of its sides is the end.
         left, items = split(self._sums.terms.sub(*equal.args))
         if len(items) != 1 or items[0][0] not in self._sums.registers:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.facts.loads import CONSTANT
-from ptxsw.flow.dataflow import defs, forward, slice_registers
+from ptxsw.flow.dataflow import ForwardAnalysis, defs, slice_registers
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.ptx.isa import access_type, space
 from ptxsw.terms.node import Term, Variance, ones, split
@@ -71,7 +71,7 @@ class LowBits:
             return ((successor, state) for successor in block.successors)
 
         nothing: _Low = {}
-        return forward(cfg, nothing, through, self._common)
+        return ForwardAnalysis(cfg, nothing, through, self._common).everywhere()
 
     @cached_property
     def _of_addresses(self) -> frozenset[int]:

@@ -29,7 +29,7 @@ from operator import and_
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import Convergence, waits
-from ptxsw.flow.dataflow import Facts, closure, defs, forward
+from ptxsw.flow.dataflow import Facts, ForwardAnalysis, closure, defs
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import memory_dependence
 from ptxsw.ptx import isa
@@ -111,7 +111,7 @@ class UniformBranches:
             after = behind(number, held)
             return ((successor, after) for successor in self._cfg.blocks[number].successors)
 
-        entries = forward(self._cfg, _NOTHING, through, and_)
+        entries = ForwardAnalysis(self._cfg, _NOTHING, through, and_).everywhere()
         return {number: behind(number, held) for number, held in entries.items()}
 
     @cached_property
@@ -259,7 +259,7 @@ class MergedPaths:
     def _somewhere(self) -> Mapping[int, Facts]:
         """For each block, the predicates known to be true in some lane when it begins: a forward
         analysis over all paths."""
-        return forward(self._cfg, _NOTHING, self._through, and_)
+        return ForwardAnalysis(self._cfg, _NOTHING, self._through, and_).everywhere()
 
     def _through(self, number: int, some: Facts) -> list[tuple[int, Facts]]:
         """What is known behind a block, on each edge."""

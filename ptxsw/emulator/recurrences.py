@@ -17,7 +17,7 @@ from ptxsw.emulator.memory import ended
 from ptxsw.emulator.state import State, named, undefined
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.flow.loop_exits import executes_every_iteration
+from ptxsw.flow.loop_exits import ends_iterations, executes_every_iteration
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, walk
@@ -36,11 +36,10 @@ class LoopFacts(Struct, frozen=True):
     steps: Mapping[Reg, Term]  # what an induction variable grows by
     after: Mapping[Reg, Term]  # other modified registers after one iteration
     exits: tuple[Term, ...] | None  # predicates by which lanes leave; None: not in step
-    again: Term | None  # the condition of the only way back, over values after the iteration
+    again: Term | None  # the condition that another follows, over values after the iteration
     writes: frozenset[str]  # spaces that the loop may write
     addresses: Mapping[int, Term]  # of the accesses that the iteration made, by instruction
     values: Mapping[int, Term]  # what an instruction of the iteration leaves in its only register
-    taken: Mapping[int, Term]  # the condition under which a block's branch is taken
 
 
 class Entered(Struct, frozen=True):
@@ -82,17 +81,17 @@ def exit_predicates(
     return tuple(leaving)
 
 
-def condition_of_back_edge(
+def condition_to_go_on(
     cfg: Cfg, loop: Loop, predicates: Mapping[int, Iterable[Term]], terms: Terms
 ) -> Term | None:
-    """The condition of the loop's one back edge, where a guarded branch makes it."""
-    latch = cfg.blocks[loop.latches[0]]
-    taken = tuple(predicates.get(latch.number, ()))
-    if len(loop.latches) != 1 or len(taken) != 1 or len(latch.successors) != 2:
-        return None
-    if cfg.instructions[latch.end - 1].opcode != "bra":
-        return None
-    return taken[0] if latch.successors[0] == loop.header else terms.not_(taken[0])
+    """The condition under which an iteration is followed by another, where one branch at its end
+    decides."""
+    for number in reversed(cfg.in_order(loop.blocks)):
+        taken = tuple(predicates.get(number, ()))
+        if len(taken) == 1 and ends_iterations(cfg, number, loop):
+            stays = cfg.blocks[number].successors[0] in loop.blocks
+            return taken[0] if stays else terms.not_(taken[0])
+    return None
 
 
 def find_steps(
