@@ -9,6 +9,7 @@ from ptxsw.rewrites.base import (
     FOR_SHUFFLES,
     LOAD_ELIMINATION,
     SHUFFLE,
+    TWO_LOADS,
     UNIFORM_LOOPS,
     LazyRewrite,
     Requires,
@@ -18,17 +19,24 @@ from ptxsw.rewrites.rules import NARROWING
 
 REGISTERS = "registers"
 
-_SCALAR = isa.opcodes(isa.Trait.SCALAR_ACCESS)
+_ACCESSES = tuple(f"{opcode}." for opcode in sorted(isa.opcodes(isa.Trait.SCALAR_ACCESS)))
+_SPACES = ("global", "shared", "local", "const", "param")
+# "st." and "red." also end these modifiers.
+_NO_ACCESSES = ("const.", "shared.")
+_NAMED = tuple(access + space for access in _ACCESSES for space in _SPACES)
 _GENERIC = Requires(
     (3, 1), "has no generic addresses", 20, "has no generic addresses",
-    words=tuple(f"{opcode}." for opcode in sorted(_SCALAR)),
+    words=_ACCESSES, but=(*_NAMED, *_NO_ACCESSES),
 )  # fmt: skip
 _BY_NC = Requires(
-    (3, 1), "has no loads by .nc", 32, "has no loads by .nc", words=("ld.global.",)
+    (3, 1), "has no loads by .nc", 32, "has no loads by .nc", words=("ld.global.",), least=2
 )  # fmt: skip
 _VECTORS = ("ld.global", "ld.local", "ld.shared", "st.global", "st.local", "st.shared")
 _CARRIED = ("ld.global", "ld.shared", "st.")
-_SHORTER = Requires(words=("ld.", "st."), shorter_code=True, loops=True)
+_NOT_REDUCED = ("ld.param", "ld.const", "const.")
+_REDUCED = Requires(
+    words=("ld.", "st."), but=_NOT_REDUCED, least=2, shorter_code=True, loops=True
+)  # fmt: skip
 
 REWRITES: tuple[Rewrite, ...] = (
     # First what tells accesses apart: behind a named space or `.nc` the later rewrites can merge
@@ -38,25 +46,25 @@ REWRITES: tuple[Rewrite, ...] = (
     LazyRewrite("read-only-loads", _BY_NC, needs_ptxas=True),
     LazyRewrite(
         "scalar-replacement",
-        Requires(words=_CARRIED, loops=True),
+        Requires(words=_CARRIED, but=("const.",), least=2, loops=True),
         needs_ptxas=True,
     ),
     # These three make one plan; the last of them that is considered plans for all (`joint.py`).
-    LazyRewrite(LOAD_ELIMINATION),
+    LazyRewrite(LOAD_ELIMINATION, TWO_LOADS),
     LazyRewrite(UNIFORM_LOOPS, FOR_SHUFFLES),
     LazyRewrite(SHUFFLE, FOR_SHUFFLES),
-    LazyRewrite("vectorize", Requires(words=_VECTORS)),
+    LazyRewrite("vectorize", Requires(words=_VECTORS, least=2)),
     # Behind memory-spaces, since a generic access might reach an array past the permutation.
     LazyRewrite("bank-conflicts", Requires(words=(".shared",))),
     # Behind the others, because it writes loops twice, and rewrites skip the accesses of such a
     # loop. The second copy costs registers that only ptxas can count.
-    LazyRewrite("strength-reduction", _SHORTER, needs_ptxas=True),
+    LazyRewrite("strength-reduction", _REDUCED, needs_ptxas=True),
     LazyRewrite(REGISTERS),  # asks ptxas itself
 )
 """Those that are part of ptxsw."""
 
 _OTHERS: list[Rewrite] = []
-_NAMED_ALONE = frozenset({REGISTERS})
+NAMED_ALONE = frozenset({REGISTERS})
 
 
 def every() -> tuple[Rewrite, ...]:
@@ -77,7 +85,7 @@ def named(names: Iterable[str]) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
     names = tuple(one.name for one in every())
     if wanted == ("all",):
-        return tuple(name for name in names if name not in _NAMED_ALONE)
+        return tuple(name for name in names if name not in NAMED_ALONE)
     unknown = next((name for name in wanted if name not in names), None)
     if unknown is not None:
         raise ValueError(f"unknown rewrite {unknown!r}; known are all, {', '.join(names)}")

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from ptxsw.changes.change import Change, Line, Refusal
@@ -49,13 +50,16 @@ class RefusedSource(Struct, frozen=True):
 
 class Requires(Struct, frozen=True):
     """What a rewrite needs, checked without parsing the kernel's body. A kernel whose text
-    contains none of the `words` has nothing to rewrite; without words every kernel may have."""
+    contains none of the `words` has nothing to rewrite; without words every kernel may have.
+    `least` of them are needed, those left out that `but` counts."""
 
     version: tuple[int, int] = (0, 0)  # of PTX
     version_reason: str = ""
     sm: int = 0
     sm_reason: str = ""
     words: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+    least: int = 1
     # Even mode force puts a kernel back if ptxas makes more instructions of the new text.
     shorter_code: bool = False
     # The rewrite looks at loops alone. No rewrite makes one where there was none.
@@ -77,13 +81,26 @@ class Requires(Struct, frozen=True):
         """Does the text of a kernel hold one of the words?"""
         return not self.words or any(word in text for word in self.words)
 
+    def may_profit(self, text: str) -> bool:
+        """Does the text of a function, of which no more is known, hold as many words as are needed,
+        and a branch where a loop is?"""
+        if self.loops and "bra" not in text:
+            return False
+        meant = sum(map(text.count, self.words)) - sum(map(text.count, self.but))
+        return not self.words or meant >= self.least
+
     @property
     def no_words(self) -> str:
         """Why it does not apply to a text without the words."""
         return f"the kernel holds none of the words {', '.join(self.words)}"
 
 
-FOR_SHUFFLES = Requires((6, 2), "has no activemask", 30, "has no shuffle")
+_OTHER_LOADS = ("ld.param", "ld.shared", "ld.local", "ld.const")
+TWO_LOADS = Requires(words=("ld.",), but=_OTHER_LOADS, least=2)
+"""Loads that may be of global memory."""
+FOR_SHUFFLES = replace(
+    TWO_LOADS, version=(6, 2), version_reason="has no activemask", sm=30, sm_reason="has no shuffle"
+)
 """What shuffles and votes need."""
 
 

@@ -47,7 +47,7 @@ class ReadOnlyLoads:
     """See above."""
 
     name: ClassVar[str] = "read-only-loads"
-    summary: ClassVar[str] = "Loads of global memory that the kernel does not write are read-only."
+    summary: ClassVar[str] = "Loads of global memory that no thread writes become `.nc`."
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Loads of bytes that no thread writes, as is proved or as a test at entry can tell."""

@@ -80,7 +80,9 @@ class Vectorize:
     """See above."""
 
     name: ClassVar[str] = "vectorize"
-    summary: ClassVar[str] = "Accesses of one thread to adjacent addresses become one of a vector."
+    summary: ClassVar[str] = (
+        "Accesses of one thread to adjacent addresses become one vector access."
+    )
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Vectors that are aligned, or may be tested to be."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.build.prefilter import WIDE, may_contain_candidates, version
+from ptxsw.build.prefilter import may_contain_candidates, version
 from ptxsw.rewrites import REWRITES
 from tests.build.conftest import KERNELS
 
@@ -39,7 +39,7 @@ def test_kernelgen_can(path: Path) -> None:
         (HEAD + b".entry a() { st.global.u32 [%rd1], %r1; st.global.u32 [%rd1+4], %r2; }", True),
         (HEAD + b".entry a() { ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], %r1; }", False),
         (HEAD + b".entry a() { ld.local.u64 %rd1, [p]; ld.const.u32 %r1, [%r2]; }", False),
-        (b".version 6.1\n.target sm_60\n.entry a() {" + TWO + b"}", False),
+        (b".version 6.1\n.target sm_60\n.entry a() {" + TWO + b"}", True),  # no shuffle, a vector
         (b".version 6.2\n.target sm_60\n.entry a() {" + TWO + b"}", True),
         (b".entry a() {" + TWO + b"}", False),
         (HEAD + b".entry a() {" + TWO + b"}\0", False),
@@ -61,7 +61,12 @@ def test_no_rewrite_is_forgotten() -> None:
     """What a rewrite looks for in a kernel's text, the stand-in looks for in the file."""
     for rewrite in REWRITES:
         for word in rewrite.requires.words:
-            text = HEAD + b".entry a() { " + 2 * (word.encode() + b".u32 a, b; ") + b"}"
+            text = HEAD + b".entry a() { bra L; " + 2 * (word.encode() + b".u32 a, b; ") + b"}"
             assert may_contain_candidates(text), (rewrite.name, word)
-    narrowing = next(one for one in REWRITES if one.name == "narrowing")
-    assert {word.encode() for word in narrowing.requires.words} == set(WIDE)
+
+
+@pytest.mark.parametrize("access", ["ld", "st", "atom", "red"])
+@pytest.mark.parametrize("space", ["", ".global", ".shared", ".local", ".const", ".param"])
+def test_only_a_generic_access_is_taken_for_one(access: str, space: str) -> None:
+    generic = next(one for one in REWRITES if one.name == "memory-spaces").requires
+    assert generic.may_profit(f"{access}{space}.u32 a, b;") == (not space)

@@ -68,8 +68,28 @@ def has_ptxas() -> bool:
 
 def test_each_rewrite_has_a_page() -> None:
     assert {path.stem for path in PAGES.glob("*.md")} == set(NAMES)
-    index = (ROOT / "docs" / "rewrites.md").read_text()
-    assert re.findall(r"^\| \[([a-z-]+)\]\(rewrites/\1\.md\)", index, re.MULTILINE) == NAMES
+
+
+ROW = re.compile(r"^\| \[([a-z-]+)\]\((?:docs/)?rewrites/\1\.md\) \| .* \| (.*) \|\n", re.MULTILINE)
+
+
+def test_the_tables_list_what_there_is(request: pytest.FixtureRequest) -> None:
+    """What a rewrite does is its sentence; what it is worth, docs/rewrites.md says, and the README
+    repeats it."""
+    index, readme = ROOT / "docs" / "rewrites.md", ROOT / "README.md"
+    worth = dict(ROW.findall(index.read_text()))
+    for path, folder in ((index, ""), (readme, "docs/")):
+        rows = ""
+        for one in REWRITES:
+            does = one.summary[0].lower() + one.summary[1:].removesuffix(".")
+            gain = re.sub(r"\]\((?=\w+\.md)", f"]({folder}", worth.get(one.name, "not counted yet"))
+            rows += f"| [{one.name}]({folder}rewrites/{one.name}.md) | {does} | {gain} |\n"
+        table = "".join(match[0] for match in ROW.finditer(path.read_text()))
+        assert table and table in path.read_text()
+        if request.config.getoption("--update-golden"):
+            path.write_text(path.read_text().replace(table, rows))
+            table = rows
+        assert table == rows
 
 
 @pytest.mark.parametrize("name", [*SHOWN, pytest.param("registers", marks=pytest.mark.slow)])
