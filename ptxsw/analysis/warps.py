@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.coalescing import LANES, LINE, Offsets
 from ptxsw.terms import op
-from ptxsw.terms.columns import Column, column
+from ptxsw.terms.evaluate import Column, column
 from ptxsw.terms.node import Term, Variance, bottom_up, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import GRID
@@ -116,9 +116,9 @@ class WarpColumns:
         iterations = max(map(len, args), default=1)
         if iterations > 1 and all(len(one) == 1 for arg in args for one in arg):
             steps = [tuple([value for (value,) in arg]) for arg in args]
-            return tuple([(value,) for value in column(node, steps, iterations)])
+            return tuple([(value,) for value in column(node, steps)])
         return tuple([
-            _collapsed(column(node, [_at(arg, number) for arg in args], self._lanes.count))
+            _collapsed(column(node, [_at(arg, number) for arg in args]))
             for number in range(iterations)
         ])  # fmt: skip
 

@@ -1,11 +1,21 @@
-"""Terms evaluated on integers."""
+"""Terms evaluated on integers: in one thread, or in many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from math import prod
+from operator import and_, mul, or_, xor
+from typing import TypeAlias, assert_never
 
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, truncated
+
+Column = tuple[int, ...]
+"""A value for each of some threads, or one for all of them."""
+
+Operation: TypeAlias = Callable[..., int]
+"""The unsigned value of a term, from those of its arguments."""
 
 
 def evaluate(term: Term, values: Mapping[Term, int]) -> int:
@@ -19,68 +29,103 @@ def evaluate(term: Term, values: Mapping[Term, int]) -> int:
     return results[term]
 
 
-def value_of(term: Term, args: list[int]) -> int:
+def value_of(term: Term, args: Iterable[int]) -> int:
     """The unsigned value of a term that is no unknown, from those of its arguments."""
+    return operation(term)(*args)
+
+
+def column(term: Term, args: Sequence[Column]) -> Column:
+    """The same in each of many threads."""
+    if all(len(values) == 1 for values in args):
+        return (value_of(term, [value for (value,) in args]),)
+    whole = [repeat(values[0]) if len(values) == 1 else values for values in args]
+    return tuple(map(operation(term), *whole))
+
+
+def operation(term: Term) -> Operation:
+    """What a term that is no unknown computes. It is decided once for each term."""
+    known = term.operation
+    if known is None:
+        known = term.operation = _operation(term)
+    return known
+
+
+def _operation(term: Term) -> Operation:
     width = term.width
     mask = (1 << width) - 1
-    inner = term.args[0].width if term.args else width
-
-    def sign(value: int) -> int:
-        return value - (1 << inner) if value >> (inner - 1) else value
-
+    sign = 1 << (term.args[0].width if term.args else width) - 1  # of an argument
     match term.kind:
         case op.CONST:
-            return int(term.value)
+            constant = int(term.value)
+            return lambda: constant
         case op.SUM:
-            constant, coefficients = term.value
-            total = sum(c * v for c, v in zip(coefficients, args, strict=True))
-            return int(constant + total) & mask
+            return _sum(term.value[0], term.value[1], mask)
         case op.MUL:
-            product = 1
-            for value in args:
-                product = product * value & mask
-            return product
+            return lambda *factors: prod(factors) & mask
         case op.UDIV:
-            return mask if args[1] == 0 else args[0] // args[1]
+            return lambda a, b: a // b if b else mask
         case op.UREM:
-            return args[0] if args[1] == 0 else args[0] % args[1]
-        case op.SDIV | op.SREM:
-            a, b = sign(args[0]), sign(args[1])
-            if b == 0:
-                return (1 if a < 0 else mask) if term.kind is op.SDIV else args[0]
-            return truncated(a, b)[0 if term.kind is op.SDIV else 1] & mask
+            return lambda a, b: a % b if b else a
+        case op.SDIV:
+            return lambda a, b: _divided(a, b, sign)[0] & mask if b else 1 if a >= sign else mask
+        case op.SREM:
+            return lambda a, b: _divided(a, b, sign)[1] & mask if b else a
         case op.AND:
-            return args[0] & args[1]
+            return and_
         case op.OR:
-            return args[0] | args[1]
+            return or_
         case op.XOR:
-            return args[0] ^ args[1]
+            return xor
         case op.NOT:
-            return 1 - args[0]
+            return lambda a: 1 - a
         case op.SHL:
-            return args[0] << args[1] & mask if args[1] < width else 0
+            return lambda a, by: a << by & mask if by < width else 0
         case op.LSHR:
-            return args[0] >> args[1] if args[1] < width else 0
+            return lambda a, by: a >> by if by < width else 0
         case op.ASHR:
-            return sign(args[0]) >> min(args[1], width - 1) & mask
+            return lambda a, by: _signed(a, sign) >> min(by, width - 1) & mask
         case op.EXTRACT:
-            return args[0] >> int(term.value) & mask
+            low = int(term.value)
+            return lambda a: a >> low & mask
         case op.CONCAT:
-            return args[0] << term.args[1].width | args[1]
+            shift = term.args[1].width
+            return lambda high, low: high << shift | low
         case op.ZEXT:
-            return args[0]
+            return lambda a: a
         case op.SEXT:
-            return sign(args[0]) & mask
+            return lambda a: _signed(a, sign) & mask
         case op.EQ:
-            return int(args[0] == args[1])
+            return lambda a, b: int(a == b)
         case op.ULT:
-            return int(args[0] < args[1])
+            return lambda a, b: int(a < b)
         case op.ULE:
-            return int(args[0] <= args[1])
+            return lambda a, b: int(a <= b)
+        # With the sign bit flipped, the order of signed numbers is that of unsigned ones.
         case op.SLT:
-            return int(sign(args[0]) < sign(args[1]))
+            return lambda a, b: int(a ^ sign < b ^ sign)
         case op.SLE:
-            return int(sign(args[0]) <= sign(args[1]))
+            return lambda a, b: int(a ^ sign <= b ^ sign)
         case op.ITE:
-            return args[1] if args[0] else args[2]
-    raise KeyError(term)
+            return lambda holds, yes, no: yes if holds else no
+        case op.ATOM | op.APPLY | op.FLOAT:
+            raise KeyError(term)
+        case _:
+            assert_never(term.kind)
+
+
+def _sum(constant: int, coefficients: Sequence[int], mask: int) -> Operation:
+    """Most sums are of one or two terms."""
+    match coefficients:
+        case (one,):
+            return lambda a: constant + one * a & mask
+        case (one, other):
+            return lambda a, b: constant + one * a + other * b & mask
+    return lambda *args: constant + sum(map(mul, coefficients, args)) & mask
+
+
+def _signed(value: int, sign: int) -> int:
+    return (value ^ sign) - sign
+
+
+def _divided(a: int, b: int, sign: int) -> tuple[int, int]:
+    return truncated(_signed(a, sign), _signed(b, sign))

@@ -36,8 +36,8 @@ class Term:
     """
 
     __slots__ = (
-        "_items", "_ones", "args", "id", "kind", "of", "origin", "size", "value", "variance",
-        "width",
+        "_items", "_ones", "args", "id", "kind", "of", "operation", "origin", "size", "value",
+        "variance", "width",
     )  # fmt: skip
 
     id: int
@@ -51,6 +51,7 @@ class Term:
     size: int  # nodes, counted as a tree and capped
     _ones: int | None
     _items: tuple[tuple[Term, int], ...] | None  # of a sum, once it has been split
+    operation: Callable[..., int] | None  # once it has been evaluated
 
     def __repr__(self) -> str:
         """Short: a term shares its parts, so written out it may be longer than memory is large.

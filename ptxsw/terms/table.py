@@ -50,7 +50,7 @@ class TermTable:
         for arg in args:
             size += arg.size
         term.size = min(size, 1 << 30)
-        term._ones = term._items = None
+        term._ones = term._items = term.operation = None
         self._table[key] = term
         return term
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ptxsw.terms import op
-from ptxsw.terms.evaluate import value_of
+from ptxsw.terms.evaluate import operation
 from ptxsw.terms.node import Term, bottom_up, ones
 
 _MOST_WORK = 4_000  # nodes evaluated in one search, as often as they are
@@ -51,8 +51,9 @@ class _Search:
         wanted: Sequence[tuple[Term, bool]],
         start: Callable[[Term], int],
     ) -> None:
-        self._nodes, self._wanted = nodes, wanted
+        self._wanted = wanted
         self.unknowns = {node: start(node) for node in nodes if node.kind in op.OPAQUE}
+        self._computed = [(n, operation(n), n.args) for n in nodes if n not in self.unknowns]
         self._values: dict[Term, int] = {}
         self._turn = 0
 
@@ -69,9 +70,8 @@ class _Search:
 
     def _evaluate(self) -> None:
         values = self._values = dict(self.unknowns)
-        for node in self._nodes:
-            if node not in values:
-                values[node] = value_of(node, [values[arg] for arg in node.args])
+        for node, computes, args in self._computed:
+            values[node] = computes(*[values[arg] for arg in args])
 
     def _repair(self, term: Term, wanted: int) -> bool:
         """Set unknowns so that a term, looked at by itself, has another value. Of what stands in
