@@ -31,7 +31,7 @@ class Builder:
 
     def __init__(self, text: str, function: Function, instructions: Sequence[Instruction]) -> None:
         """`text` is that of the whole module, `instructions` those of the function's body."""
-        self._text = text
+        self.text = text
         self.body = function.body
         self.instructions = instructions
         self.names = Names(fresh_prefix(text))
@@ -94,9 +94,9 @@ class Builder:
 
     def edits(self) -> tuple[Edit, ...]:
         """The edits of the module's text."""
-        head = self.names.head(self._text, self.body) if self.names.registers else ()
+        head = self.names.head(self.text, self.body) if self.names.registers else ()
         head = (*head, *self._more)
-        return (*head, *self.lines.edits(self._text, self.body), *self._end())
+        return (*head, *self.lines.edits(self.text, self.body), *self._end())
 
     def _end(self) -> Iterator[Edit]:
         if not self._tail:
@@ -105,7 +105,7 @@ class Builder:
         last = self.instructions[-1]
         ends = last.opcode in _ENDS and last.guard is None
         lines = self._tail if ends else ["ret;", *self._tail]
-        yield insert_lines(self._text, self.body.span.end - 1, lines)
+        yield insert_lines(self.text, self.body.span.end - 1, lines)
 
 
 def written(operand: Operand) -> str:

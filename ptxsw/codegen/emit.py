@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from ptxsw.changes.change import Change
 from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop, WrapGuard
+from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.halo import HaloWriter
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.overflow_checks import OverflowChecks, Rematerializer
 from ptxsw.codegen.saved_values import SavedValues
 from ptxsw.codegen.shuffled import Shuffled
@@ -52,8 +52,9 @@ class Emitter:
     """Puts the lines of one plan together."""
 
     def __init__(self, text: str, plan: Plan) -> None:
+        self._builder = Builder(text, plan.function, plan.instructions)
         self._text, self._plan = text, plan
-        self._names = Names(fresh_prefix(text))
+        self._names, self._common = self._builder.names, self._builder.lines
         self._lane = Lane(self._names)
         self._uniform = Uniform(self._names, plan, text)
         self._values = SavedValues(self._names, plan, self._uniform.outlives)
@@ -61,7 +62,6 @@ class Emitter:
         self._steps_of = LaneSteps(self._names)
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
         self._rows = HaloWriter(self._names, self._lane, self._values, text)
-        self._common = Insertions()  # of both copies where a stretch is written twice
         self._regions = regions(plan)
         self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
         self._takers: dict[int, list[ServedLoad]] = {}  # of each load's value
@@ -88,12 +88,8 @@ class Emitter:
         for region in self._regions:
             whole = self._before_branch(region)
             assert whole.unfit is not None
-            stretch_twice(
-                self._text, plan.function.body, (region.start, region.end), self._common,
-                region.fast, self._names, whole.unfit,
-            )  # fmt: skip
-        head = self._names.head(self._text, plan.function.body)
-        return (*head, *self._common.edits(self._text, plan.function.body))
+            stretch_twice(self._builder, (region.start, region.end), region.fast, whole.unfit)
+        return self._builder.edits()
 
     def _guards(self) -> Iterator[WrapGuard]:
         """Those that are tested where their indices are extended."""

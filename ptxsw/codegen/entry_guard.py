@@ -34,14 +34,14 @@ class EntryGuard(Struct, frozen=True):
     either: tuple[tuple[tuple[Sum, Sum], tuple[Sum, Sum]], ...]
 
 
-def write_guarded(builder: Builder, text: str, guards: Iterable[EntryGuard | None]) -> None:
+def write_guarded(builder: Builder, guards: Iterable[EntryGuard | None]) -> None:
     """Write the test that all changes of a kernel share, where they need one, and the body as it
-    was behind its end; `text` is that of the whole module."""
+    was behind its end."""
     every = set(guards) - {None}
     assert len(every) <= 1, "all changes of a kernel share one test"
     for guard in every:
         assert guard is not None
-        body_twice(builder, text, builder.body, f"!{write_guard(builder, guard)}")
+        body_twice(builder, f"!{write_guard(builder, guard)}")
 
 
 def write_guard(builder: Builder, guard: EntryGuard) -> str:

@@ -106,7 +106,7 @@ def lower(builder: Builder, text: str, details: Iterable[KeptValue]) -> None:
         if first not in held:
             held[first] = _kept(builder, first)
         builder.replace(detail.at, *_moves(builder, detail.at, held[first]))
-    write_guarded(builder, text, (detail.test for detail in details))
+    write_guarded(builder, (detail.test for detail in details))
 
 
 def _kept(builder: Builder, at: int) -> tuple[str, ...]:

@@ -32,4 +32,4 @@ def lower(builder: Builder, text: str, changes: Iterable[Change]) -> None:
         line = text[instruction.span.start : instruction.span.end]
         name = instruction.name.replace("ld.global", "ld.global.nc", 1)
         builder.replace(detail.at, line.replace(instruction.name, name, 1))
-    write_guarded(builder, text, (detail.test for detail in details))
+    write_guarded(builder, (detail.test for detail in details))

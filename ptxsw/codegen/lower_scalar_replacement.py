@@ -169,7 +169,7 @@ class Lowering:
         for header, lines in self.front.items():
             if header not in tested:
                 self._in_front(header, lines)
-        write_guarded(self.builder, self.text, [shared_test(details)])
+        write_guarded(self.builder, [shared_test(details)])
 
     def _in_two_ways(self, header: int, test: GuardedLoop, predicate: str) -> None:
         """A loop with its own lines where a test holds, and as it was."""

@@ -97,8 +97,7 @@ class _Writer(Struct):
         misaligned."""
         fast, misaligned = self._fast(wides)
         span = min(wide.start for wide in wides), max(wide.end for wide in wides)
-        builder = self.builder
-        stretch_twice(self.text, builder.body, span, builder.lines, fast, builder.names, misaligned)
+        stretch_twice(self.builder, span, fast, misaligned)
 
     def write_loop_twice(self, place: LoopPlace, wides: Sequence[WideAccess]) -> None:
         """All vectors of a loop under a test, and the loop as it was where one might be

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import OVERLAP, Names, is_label_of
+from ptxsw.codegen.names import OVERLAP, is_label_of
 from ptxsw.codegen.splice import Edit, edited_part, insert_lines, line_end
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
@@ -30,15 +30,13 @@ from ptxsw.ptx.ir import Body, Close, Directive, Label, Loc, Open, Statement, Va
 from ptxsw.ptx.source import Span
 
 
-def stretch_twice(
-    text: str, body: Body, span: tuple[int, int], common: Insertions, fast: Insertions,
-    names: Names, slow_if: str,
-) -> None:  # fmt: skip
+def stretch_twice(builder: Builder, span: tuple[int, int], fast: Insertions, slow_if: str) -> None:
     """Write the instructions of a `span`, its last one included, twice: with the lines of `fast`,
-    and without them for threads in which predicate `slow_if` is true. Call it last: `common` lines
-    in the stretch go into both copies, those before its begin before the branch."""
+    and without them for threads in which predicate `slow_if` is true. Call it last: the builder's
+    lines in the stretch go into both copies, those before its begin before the branch."""
     start, end = span
-    slow, done = names.label("slow"), names.label("done")
+    text, body, common = builder.text, builder.body, builder.lines
+    slow, done = builder.names.label("slow"), builder.names.label("done")
     # Lines before `start` may not be in the copy a second time.
     lines = fast.over(common)
     own_first = fast.before.get(start, ())
@@ -128,14 +126,14 @@ def before_loop(builder: Builder, text: str, place: LoopPlace, lines: Sequence[s
     return insert_lines(text, builder.labels_before(place.start), lines)
 
 
-def body_twice(builder: Builder, text: str, body: Body, fails: str) -> None:
+def body_twice(builder: Builder, fails: str) -> None:
     """Write the body once more behind its end, as it was, for where predicate `fails` is true at
     entry. It stands in braces, so that its labels are its own."""
     slow = builder.names.label(OVERLAP)
     builder.at_entry(f"@{fails} bra {slow};")
-    start, end = copied(body)
-    copy = text[start:end].rstrip()
-    builder.at_end(f"{slow}:", "{", copy + line_end(text), "}")
+    start, end = copied(builder.body)
+    copy = builder.text[start:end].rstrip()
+    builder.at_end(f"{slow}:", "{", copy + line_end(builder.text), "}")
 
 
 def stands_twice(body: Body) -> bool:
