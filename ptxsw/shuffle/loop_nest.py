@@ -75,7 +75,6 @@ class NestCode:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.cfg = trace, trace.cfg
-        self._effects: dict[object, tuple[NestEffect, ...]] = {}
 
     @cached_property
     def live(self) -> Mapping[int, Facts]:
@@ -97,14 +96,8 @@ class NestCode:
     def why(self, index: int, reason: str) -> str:
         return f"{reason} (line {self.line(index)})"
 
-    def effects(self, nest: LoopNest) -> tuple[NestEffect, ...]:
+    def effects(self, nest: LoopNest) -> Iterator[NestEffect]:
         """What each instruction of a nest does, block by block."""
-        key = tuple((header, shape.lead, shape.after) for header, shape in nest.shapes.items())
-        if key not in self._effects:
-            self._effects[key] = tuple(self._effects_in(nest))
-        return self._effects[key]
-
-    def _effects_in(self, nest: LoopNest) -> Iterator[NestEffect]:
         around: dict[int, list[LoopShape]] = {}
         for shape in nest.shapes.values():  # outer ones first
             for number in shape.blocks:

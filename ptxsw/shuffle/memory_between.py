@@ -38,7 +38,6 @@ class MemoryBetween:
         self._trace, self._cfg, self._terms = trace, trace.cfg, trace.terms
         self._solver, self._assume = solver, assume
         self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
-        self._barring: dict[int, tuple[int, Refused]] = {}
 
     @cached_property
     def _access_at(self) -> dict[int, Access]:
@@ -100,13 +99,9 @@ class MemoryBetween:
         # `.nc` says that nobody writes these bytes while the kernel runs.
         if read_only(source) and read_only(dest):
             return None
-        barred = self._barred(dest, at)
-        if barred is not None:
-            return barred
         for span in spans:
             for index in within(self._orders, span):
-                refused = Refused(f"{self._named(index)} stands between the two loads")
-                return self._bar(dest, index, refused)
+                return Refused(f"{self._named(index)} stands between the two loads")
             shared = self._shared_store(span, source, dest)
             if shared is not None:
                 return Refused(f"{self._named(shared)} between the two loads may change it")
@@ -116,26 +111,9 @@ class MemoryBetween:
             for index in stores:
                 # Both, although they load the same bytes: in `ld u[t]; st u[t]; ld u[t+1]` this
                 # thread's store misses its second load, but hits the first one of its neighbour.
-                misses = self._store_apart(index, dest)
-                if not misses or not self._store_apart(index, source):
-                    refused = Refused(f"{self._named(index)} between the two loads may change it")
-                    return refused if misses else self._bar(dest, index, refused)
+                if not self._store_apart(index, dest) or not self._store_apart(index, source):
+                    return Refused(f"{self._named(index)} between the two loads may change it")
         return None
-
-    def _bar(self, dest: Access, index: int, refused: Refused) -> Refused:
-        """Remember an instruction that separates a load from all sources before it."""
-        # In the load's own block it is on every path to the load: all sources before it fail for
-        # the same reason, and need not be compared.
-        if self._cfg.block_of[index] == self._cfg.block_of[dest.index]:
-            self._barring[dest.index] = index, refused
-        return refused
-
-    def _barred(self, dest: Access, at: int) -> Refused | None:
-        """The refusal by an instruction that is known to stand between position `at` and a load."""
-        index, refused = self._barring.get(dest.index, (-1, None))
-        block_of = self._cfg.block_of
-        before = at <= index or block_of[at] != block_of[dest.index]
-        return refused if before else None
 
     def distances(
         self, source: Access, dest: Access, at: int, spans: Iterable[range]

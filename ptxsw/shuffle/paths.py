@@ -171,8 +171,6 @@ class Bypasses:
     def __init__(self, trace: Trace, solver: Solver) -> None:
         self._trace, self._terms, self._solver = trace, trace.terms, solver
         self._failures = 0
-        self._usable: dict[Term, bool] = {}
-        self._loaded: dict[Term, bool] = {}
         self._paths: dict[tuple[int, int], tuple[Conditions, ...] | None] = {}
 
     def closed(
@@ -209,32 +207,15 @@ class Bypasses:
     ) -> Closed | None:
         """The proof that no lane comes this way while `given` holds in the lane that asks: first
         without what was read from memory, which other threads may change meanwhile."""
-        usable = [c for c in path[-_NEWEST:] if self._is_usable(c)]
-        own = frozenset(filter(self._is_usable, given))
-        firm = [c for c in usable if not self._is_loaded(c)]
+        usable = [c for c in path[-_NEWEST:] if _is_usable(c)]
+        own = frozenset(filter(_is_usable, given))
+        firm = [c for c in usable if not _is_loaded(c)]
         rows = other is not None and needs_rows(other.mentioned, *usable, *own)
-        proved = self._contrary(firm, frozenset(c for c in own if not self._is_loaded(c)), other)
+        proved = self._contrary(firm, frozenset(c for c in own if not _is_loaded(c)), other)
         if proved is not None:
             return Closed((proved,), rows)
         proved = self._contrary(usable, own, other) if len(firm) < len(usable) else None
         return None if proved is None else Closed((proved,), rows, loads=True)
-
-    def _is_usable(self, condition: Term) -> bool:
-        answer = self._usable.get(condition)
-        if answer is None:
-            answer = condition.size <= _LARGEST and not _is_undefined(condition)
-            self._usable[condition] = answer
-        return answer
-
-    def _is_loaded(self, condition: Term) -> bool:
-        """Does it speak of memory that may be written while the kernel runs?"""
-        answer = self._loaded.get(condition)
-        if answer is None:
-            answer = self._loaded[condition] = any(
-                n.kind is op.APPLY and n.value[0][0] == "load" and n.value[1] is Variance.LANE
-                for n in walk(condition)
-            )
-        return answer
 
     def _contrary(
         self, path: list[Term], given: frozenset[Term], other: ShiftedLane | None
@@ -259,6 +240,16 @@ class Bypasses:
         return None
 
 
-def _is_undefined(condition: Term) -> bool:
-    """Does it speak of a register that nobody has set? Each read may find another value."""
-    return any(n.origin is Origin.UNDEFINED for n in walk(condition))
+def _is_usable(condition: Term) -> bool:
+    """Each read of a register that nobody has set may find another value."""
+    return condition.size <= _LARGEST and not any(
+        n.origin is Origin.UNDEFINED for n in walk(condition)
+    )
+
+
+def _is_loaded(condition: Term) -> bool:
+    """Does it speak of memory that may be written while the kernel runs?"""
+    return any(
+        n.kind is op.APPLY and n.value[0][0] == "load" and n.value[1] is Variance.LANE
+        for n in walk(condition)
+    )

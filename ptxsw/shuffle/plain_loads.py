@@ -24,7 +24,6 @@ class PlainLoads:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._loadable: dict[int, Refused | None] = {}
-        self._widths: dict[int, tuple[int, ...]] = {}
 
     def loadable(self, access: Access) -> Refused | None:
         """Is it a load that may take part at all?"""
@@ -56,12 +55,6 @@ class PlainLoads:
     def _register_widths(self, access: Access) -> tuple[int, ...]:
         """Of the registers that the elements go to, in bits; 0 for an element that goes nowhere;
         none where these are not as many registers as the load has elements."""
-        widths = self._widths.get(access.index)
-        if widths is None:
-            widths = self._widths[access.index] = self._filled(access)
-        return widths
-
-    def _filled(self, access: Access) -> tuple[int, ...]:
         operand = access.instruction.operands[0]
         elements = operand.elements if isinstance(operand, Vec) else (operand,)
         named = [reg for reg in elements if isinstance(reg, Reg)]

@@ -64,7 +64,6 @@ class SameBytes:
         self._compared_in = ComparedSides()
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._mentioned = Mentioned()
-        self._lanes: dict[tuple[int, bool], ShiftedLane] = {}
 
     def compared(self, candidate: Candidate, before: int) -> EqualBytes | Refused:
         """May the bytes be taken to be the same, with tests that can stand before instruction
@@ -75,7 +74,7 @@ class SameBytes:
         steps: list[LaneStep] = []
         rows = False
         for dest_view, source_view in self._pairs(candidate):
-            other = self._shared_lane(candidate)
+            other = self.other_lane(candidate)
             source, dest = self._addresses(candidate, source_view, dest_view)
             inside = self._inside_row(candidate, source, dest, dest_view.conditions, before)
             outcome = self._compared(source, dest, other, dest_view.conditions, assumptions, inside)
@@ -171,19 +170,6 @@ class SameBytes:
         if not candidate.crosses:
             return None
         return ShiftedLane(self._terms, candidate.delta, candidate.mirror, self._mentioned)
-
-    def _shared_lane(self, candidate: Candidate) -> ShiftedLane | None:
-        """The same one for all candidates from as far, which have most of their addresses in
-        common, as long as it knows all that it was asked for."""
-        if not candidate.crosses:
-            return None
-        key = candidate.delta, candidate.mirror
-        lane = self._lanes.get(key)
-        if lane is None or lane.unknown:
-            lane = self.other_lane(candidate)
-            assert lane is not None
-            self._lanes[key] = lane
-        return lane
 
     def _addresses(
         self, candidate: Candidate, source_view: AccessView, dest_view: AccessView
