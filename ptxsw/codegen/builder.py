@@ -1,15 +1,18 @@
-"""New instructions for a body: their registers, and where they stand."""
+"""New code for a body: its registers and labels, its lines, and where they stand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import Names, fresh_prefix
-from ptxsw.codegen.splice import Edit, insert_lines
+from msgspec import Struct, field
+
+from ptxsw.codegen.splice import Edit, edited_part, indentation, insert, insert_lines, line_end
 from ptxsw.flow.cfg import build
+from ptxsw.parser import operand_spans
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
+    Body,
     Directive,
     Float,
     Function,
@@ -21,6 +24,140 @@ from ptxsw.ptx.ir import (
     Special,
     Vec,
 )
+from ptxsw.ptx.source import Source, Span
+
+_PREFIX = "%sw_"
+OVERLAP = "overlap"
+FALLBACKS = ("slow", OVERLAP)
+"""Stems of labels behind which stands the code as it was, for where a test of ours fails."""
+
+
+def is_label_of(label: str, *stems: str) -> bool:
+    """Was a label made from one of these stems?"""
+    return re.match(rf"\$sw\d*_(?:{'|'.join(stems)})\d+$", label) is not None
+
+
+def fresh_prefix(text: str) -> str:
+    """A prefix with which no register in the text begins; less its `%`, no other name either."""
+    # Labels and parameters have no `%`. A text that went through ptxsw before holds `%sw_` names:
+    # the second time the prefix is `%sw1_`.
+    prefix, number = _PREFIX, 0
+    while prefix[1:] in text:
+        number += 1
+        prefix = f"{_PREFIX[:-1]}{number}_"
+    return prefix
+
+
+class Names(Struct):
+    """The registers and labels that a rewriting adds to one body."""
+
+    prefix: str
+    registers: dict[str, list[str]] = field(default_factory=dict)  # type -> names
+    entry: list[str] = field(default_factory=list)  # lines at the body's begin
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def new(self, stem: str, kind: str) -> str:
+        """A register of type `.kind` that nothing else uses."""
+        name = f"{self.prefix}{self._number(stem)}"
+        self.registers.setdefault(kind, []).append(name)
+        return name
+
+    def kind(self, name: str) -> str:
+        """The type, without its dot, of a register that was made here."""
+        return next(kind for kind, names in self.registers.items() if name in names)
+
+    def label(self, stem: str) -> str:
+        """A label that nothing else uses."""
+        return f"${self.prefix[1:]}{self._number(stem)}"
+
+    def once(self, stem: str, kind: str, lines: Iterable[str]) -> str:
+        """A register set at the entry of the body by `lines`, in which `$` stands for it."""
+        name = self.prefix + stem
+        names = self.registers.setdefault(kind, [])
+        if name not in names:
+            names.append(name)
+            self.entry.extend(line.replace("$", name) for line in lines)
+        return name
+
+    def _number(self, stem: str) -> str:
+        self._counts[stem] = self._counts.get(stem, 0) + 1
+        return f"{stem}{self._counts[stem]}"
+
+    def head(self, text: str, body: Body) -> Iterator[Edit]:
+        """Declarations and what is computed once, behind the body's own declarations."""
+        # Behind the leading declarations, since lines of the entry may name the kernel's variables.
+        at, indent = body.span.start + 1, "\t"
+        if body.leading:
+            last = body.leading[-1].span
+            at, indent = last.end, indentation(text, last.start)
+        end = line_end(text)
+        declared = [f".reg .{kind} {', '.join(names)};" for kind, names in self.registers.items()]
+        yield insert(at, "".join(f"{end}{indent}{line}" for line in (*declared, *self.entry)))
+
+
+class Insertions(Struct):
+    """What is collected for each instruction, by its position in the body.
+
+    `before` and `after` are lines around it, `replaced` those in its place, and `guards` the
+    predicate (`%p1`, `!%p1`) under which an unguarded instruction that stays is to run.
+    """
+
+    before: dict[int, list[str]] = field(default_factory=dict)
+    after: dict[int, list[str]] = field(default_factory=dict)
+    replaced: dict[int, list[str]] = field(default_factory=dict)
+    guards: dict[int, str] = field(default_factory=dict)
+
+    def put_before(self, index: int, *lines: str) -> None:
+        self.before.setdefault(index, []).extend(lines)
+
+    def put_after(self, index: int, *lines: str) -> None:
+        self.after.setdefault(index, []).extend(lines)
+
+    def replace(self, index: int, *lines: str) -> None:
+        self.replaced[index] = list(lines)
+
+    def over(self, other: Insertions) -> Insertions:
+        """Both sets of lines: those of `other` come first, and where both replace an instruction,
+        `self` wins."""
+        return Insertions(
+            {i: [*other.before.get(i, ()), *self.before.get(i, ())]
+             for i in {**other.before, **self.before}},
+            {i: [*other.after.get(i, ()), *self.after.get(i, ())]
+             for i in {**other.after, **self.after}},
+            {**other.replaced, **self.replaced},
+            {**other.guards, **self.guards},
+        )  # fmt: skip
+
+    def edits(self, text: str, body: Body, within: range | None = None) -> Iterator[Edit]:
+        """The edits that splice the lines into the text, around the instructions of a body; only
+        those of the instructions `within`, if given."""
+        touched = {*self.before, *self.after, *self.replaced, *self.guards}
+        for index in sorted(touched):
+            if within is not None and index not in within:
+                continue
+            instruction = body.instructions[index]
+            start = instruction.span.start
+            # An edit at `start` comes before the one that replaces the instruction (`splice`).
+            if self.before.get(index):
+                yield insert_lines(text, body.begin(index), self.before[index])
+            if index in self.replaced:
+                yield Edit(instruction.span, joined(text, start, self.replaced[index]))
+            elif index in self.guards:
+                yield insert(start, f"@{self.guards[index]} ")
+            if self.after.get(index):
+                lines = joined(text, start, ["", *self.after[index]])
+                yield insert(instruction.span.end, lines)
+
+
+def joined(text: str, start: int, lines: Sequence[str]) -> str:
+    """Lines as they stand behind each other where the statement at offset `start` stands: on
+    lines of their own, or on one line if it shares its line with others."""
+    begin = text.rfind("\n", 0, start) + 1
+    lead = text[begin:start]
+    if lead.strip(" \t"):
+        return " ".join(lines)
+    return f"{line_end(text)}{lead}".join(lines)
+
 
 _ENDS = isa.opcodes(isa.Trait.LEAVE) | {"bra"}
 """Nothing behind them is run, where they have no guard."""
@@ -125,3 +262,11 @@ def elements(instruction: Instruction) -> tuple[Operand, ...]:
     """The registers that a load writes, or the values that a store writes, in order."""
     operand = instruction.operands[0 if instruction.opcode == "ld" else 1]
     return operand.elements if isinstance(operand, Vec) else (operand,)
+
+
+def with_operands(text: str, instruction: Instruction, operands: Mapping[int, str]) -> str:
+    """An instruction as it stands in the text, less its guard, with other operands in the place of
+    some, by their numbers."""
+    spans = operand_spans(Source(text), instruction)
+    edits = (Edit(spans[number], operand) for number, operand in operands.items())
+    return edited_part(text, Span(instruction.start, instruction.end), edits)

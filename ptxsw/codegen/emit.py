@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from ptxsw.changes.change import Change
 from ptxsw.changes.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop, WrapGuard
-from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.builder import Builder, Insertions
 from ptxsw.codegen.halo import HaloWriter
-from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.overflow_checks import OverflowChecks, Rematerializer
-from ptxsw.codegen.saved_values import SavedValues
-from ptxsw.codegen.shuffled import Shuffled
+from ptxsw.codegen.shuffled import SavedValues, Shuffled
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.uniform_loop import Uniform
 from ptxsw.codegen.version_region import Region, regions

@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from ptxsw.changes.plan import Halo, ServedLoad
-from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import Names
-from ptxsw.codegen.saved_values import SavedValues, shuffles
-from ptxsw.codegen.warp_state import Lane, WarpState
+from ptxsw.codegen.builder import Insertions, Names
+from ptxsw.codegen.shuffled import SavedValues
+from ptxsw.codegen.warp_state import Lane, WarpState, shuffles
 from ptxsw.ptx.ir import Mem, Reg
 
 

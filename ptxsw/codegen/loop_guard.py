@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ptxsw.changes.claim import Claim
-from ptxsw.codegen.names import Names, fresh_prefix
+from ptxsw.codegen.builder import Names, fresh_prefix
 from ptxsw.codegen.versioning import LoopPlace
 
 New = Callable[[str, str], str]

@@ -10,12 +10,10 @@ from msgspec import Struct
 
 from ptxsw.changes.change import Line
 from ptxsw.changes.claim import Claim
-from ptxsw.codegen.builder import Builder, elements
+from ptxsw.codegen.builder import Builder, elements, with_operands
 from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
-from ptxsw.parser import operand_spans
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
-from ptxsw.ptx.source import Source
 
 
 class KeptValue(Struct, frozen=True):
@@ -87,10 +85,8 @@ def _joined(builder: Builder, detail: JoinedLoad) -> tuple[str, ...]:
 
 def _load_into(builder: Builder, text: str, at: int, names: Sequence[str]) -> str:
     """The text of a load, into other registers."""
-    load = builder.instructions[at]
-    target = operand_spans(Source(text), load)[0]
     dest = names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
-    return f"{text[load.start : target.start]}{dest}{text[target.end : load.end]}"
+    return with_operands(text, builder.instructions[at], {0: dest})
 
 
 def lower(builder: Builder, text: str, details: Iterable[KeptValue]) -> None:

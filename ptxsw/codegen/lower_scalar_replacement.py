@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from ptxsw.changes.change import Change, Line
-from ptxsw.codegen.builder import Builder, elements, written
+from ptxsw.codegen.builder import Builder, Insertions, elements, written
 from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
-from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_guard import GuardedLoop, write_test
 from ptxsw.codegen.overflow_checks import computed_again, renamed
 from ptxsw.codegen.splice import insert_lines

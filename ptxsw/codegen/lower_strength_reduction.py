@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from ptxsw.changes.change import Change, Line
-from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.builder import Builder, Insertions, with_operands
 from ptxsw.codegen.loop_guard import (
     AddressPart,
     AddressSum,
@@ -21,10 +20,8 @@ from ptxsw.codegen.loop_guard import (
 )
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.versioning import LoopPlace, before_loop, loop_twice
-from ptxsw.parser import operand_spans
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
-from ptxsw.ptx.source import Source
 
 
 class Base(Struct, frozen=True):
@@ -160,10 +157,9 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop, ahead: list[str]) -> I
 def _shifted(builder: Builder, text: str, test: ShiftedTest, ahead: list[str]) -> str:
     """The text of a comparison of other operands; `ahead` gets what computes the bound."""
     bound = AddressSum(test.bound.items, test.bound.constant - test.number)
-    instruction = builder.instructions[test.at]
-    operands = [bound.written(builder.register, ahead)] * 2
-    operands[test.operand - 1] = test.register
-    return of_other_operands(text, instruction, *operands)
+    other = bound.written(builder.register, ahead)
+    operands = {test.operand: test.register, 3 - test.operand: other}
+    return with_operands(text, builder.instructions[test.at], operands)
 
 
 def _relocated(text: str, access: Instruction, address: str, offset: int) -> str:
@@ -182,7 +178,7 @@ def _pointer_guard(builder: Builder, text: str, guard: PointerGuard) -> Edit | N
     comparison = builder.instructions[guard.at]
     lines = (
         f"cvt.u32.u64 {now}, {guard.pointer};",
-        of_other_operands(text, comparison, now, stop),
+        with_operands(text, comparison, {1: now, 2: stop}),
     )
     if guard.before == guard.at:
         builder.replace(guard.at, *lines)
@@ -195,12 +191,3 @@ def _pointer_guard(builder: Builder, text: str, guard: PointerGuard) -> Edit | N
         f"add.s32 {stop}, {start}, {guard.distance};",
     ]
     return before_loop(builder, text, guard.place, ahead)
-
-
-def of_other_operands(text: str, comparison: Instruction, first: str, second: str) -> str:
-    """The text of a comparison of two other operands."""
-    one, two = operand_spans(Source(text), comparison)[1:]
-    return (
-        f"{text[comparison.start : one.start]}{first}"
-        f"{text[one.end : two.start]}{second}{text[two.end : comparison.end]}"
-    )

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ptxsw.changes.change import Change, Line
-from ptxsw.codegen.builder import Builder, written
-from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.builder import Builder, Insertions, written
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.versioning import LoopPlace, before_loop, loop_twice, stretch_twice
 from ptxsw.flow.dataflow import defs, uses

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct, field
 
 from ptxsw.changes.plan import Plan, WrapGuard
-from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import Names
+from ptxsw.codegen.builder import Insertions, Names
 from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments
 from ptxsw.ptx import isa

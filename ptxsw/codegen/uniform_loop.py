@@ -27,8 +27,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from ptxsw.changes.plan import Plan, UniformLoop
-from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import Names
+from ptxsw.codegen.builder import Insertions, Names
 from ptxsw.flow.cfg import ends_block
 from ptxsw.parser.scan import blank_comments
 from ptxsw.ptx.ir import Guard, Instruction, Reg, Symbol

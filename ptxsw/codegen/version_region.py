@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.changes.plan import Plan, ServedLoad, WrapGuard
-from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.builder import Insertions
 from ptxsw.codegen.overflow_checks import backward_slice
 from ptxsw.codegen.versioning import obstacle_to_copy, stretch
 from ptxsw.flow.dataflow import read_first

@@ -20,9 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import OVERLAP, is_label_of
+from ptxsw.codegen.builder import OVERLAP, Builder, Insertions, is_label_of
 from ptxsw.codegen.splice import Edit, edited_part, insert_lines, line_end
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop

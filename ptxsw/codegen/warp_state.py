@@ -7,15 +7,13 @@ each straight-line stretch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.changes.plan import ElementSource, LaneStep
-from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.names import Names
-from ptxsw.codegen.saved_values import shuffles
+from ptxsw.codegen.builder import Insertions, Names
 
 _LAST = 31  # lane
 
@@ -230,3 +228,11 @@ def shuffle_mode(delta: int) -> str:
     """The mode and distance of a shuffle from lane i + `delta`, and its clamp: the first lane that
     `up` may read, the last that `down` may read."""
     return f"up${-delta}, 0" if delta < 0 else f"down${delta}, {_LAST}"
+
+
+def shuffles(into: Iterable[str], words: Iterable[str], mode_and_lane: str) -> Iterator[str]:
+    """One shuffle for each word: `mode_and_lane` holds its mode and, behind `$`, its other
+    operands."""
+    mode, _, rest = mode_and_lane.partition("$")
+    for got, word in zip(into, words, strict=True):
+        yield f"shfl.sync.{mode}.b32 {got}, {word}, {rest};"

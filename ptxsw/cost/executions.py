@@ -20,7 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ptxsw.codegen.names import FALLBACKS, is_label_of
+from ptxsw.codegen.builder import FALLBACKS, is_label_of
 from ptxsw.cost.machine_code import MachineInstruction, MachineKernel
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Block

@@ -8,8 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.changes.change import Refusal
-from ptxsw.codegen.line_origins import LineOrigins
-from ptxsw.codegen.splice import Edit, apply, compose
+from ptxsw.codegen.splice import Edit, LineOrigins, apply, compose
 from ptxsw.ptx.source import Source
 from ptxsw.rewrites.base import TUNED
 

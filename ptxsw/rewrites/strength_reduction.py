@@ -48,10 +48,9 @@ from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.plan import Proof
-from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.builder import Builder, Names, fresh_prefix
 from ptxsw.codegen.loop_guard import Condition, declared, guard_claim, written_parts
 from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, ShiftedTest, lower
-from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.versioning import LoopPlace, loop_place
 from ptxsw.flow.cfg import Cfg

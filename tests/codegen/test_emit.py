@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxsw.codegen.names import fresh_prefix
+from ptxsw.codegen.builder import fresh_prefix
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
 from ptxsw.simt import launch

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsw.codegen.line_origins import LineOrigins
-from ptxsw.codegen.splice import Edit, apply, insert
+from ptxsw.codegen.splice import Edit, LineOrigins, apply, insert
 from ptxsw.ptx.source import Source, Span
 
 ORIGINAL = """\
