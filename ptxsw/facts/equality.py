@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ptxsw.facts.conditions import assumed
 from ptxsw.facts.lane_equality import NoOverflowView, Same, assume_no_overflow
-from ptxsw.facts.loads import is_constant_load, is_load, steady
+from ptxsw.facts.loads import compared_places, is_constant_load, is_load, steady
 from ptxsw.facts.prover import Prover
 from ptxsw.facts.simplifier import MAX_SIZE
 from ptxsw.facts.structure import ORDERLESS, condition_within, lifted_sum, same_operation, unmatched
@@ -117,6 +117,9 @@ class Equality:
             if all(self._same(x, y, given, depth + 1) for x, y in pairs):
                 return True
         if self.unwritten and self._lasting(a, b, given, depth):
+            return True
+        places = compared_places(self._terms, a, b)
+        if places is not None and self._same(*places, given, depth + 1):
             return True
         if op.ITE in (a.kind, b.kind) and depth < _MAX_DEPTH:
             return self._case_by_case(a, b, given, depth)

@@ -83,3 +83,24 @@ def _without_cases(*terms: Term) -> Iterator[Term]:
             if arg not in seen:
                 seen.add(arg)
                 work.append(arg)
+
+
+def compared_places(terms: Terms, a: Term, b: Term) -> tuple[Term, Term] | None:
+    """The addresses of two loads of global memory of which one is of bytes that the first text
+    reads by `.nc`: any load at the same address gives the same. None for other values."""
+    (first, place), (second, other) = _read(terms, a), _read(terms, b)
+    if place is None or other is None or CONSTANT not in (first, second):
+        return None
+    return place, other
+
+
+def _read(terms: Terms, node: Term) -> tuple[int | None, Term | None]:
+    """The epoch and address of a load of global memory, or of some bytes of one."""
+    at = 0
+    if node.kind is op.EXTRACT and node.value % 8 == node.width % 8 == 0:
+        at, node = node.value // 8, node.args[0]
+    epoch = _epoch(node)
+    if epoch is None:
+        return None, None
+    place = node.args[0]
+    return epoch, terms.add(place, terms.const(at, place.width))
