@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ptxsw.changes.claim import Claim, Relation
-from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.builder import Builder, Names, fresh_prefix
 from ptxsw.codegen.entry_guard import write_guard
 from ptxsw.codegen.loop_guard import GuardedLoop, declared, guard_claim
 from ptxsw.codegen.lower_scalar_replacement import (
@@ -15,7 +15,6 @@ from ptxsw.codegen.lower_scalar_replacement import (
     Lowering,
     shared_test,
 )
-from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, type_width
