@@ -1,4 +1,1 @@
-"""What a kernel costs: the code that ptxas made of it, and how many warps fit at a time.
-
-`sass` reads a cubin, `occupancy` counts resident blocks. Neither decides anything.
-"""
+"""What a kernel costs: an account of figures, from a trace, a launch, or what ptxas made of it."""

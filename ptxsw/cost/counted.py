@@ -26,6 +26,7 @@ from ptxsw.cost.combined import Question, combined, together
 from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import UnknownGpu, of_target
 from ptxsw.cost.machine_code import UNKNOWN, MachineKernel, width
+from ptxsw.cost.occupancy import UnknownTarget, limits
 from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ptx import isa
@@ -37,6 +38,7 @@ from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
 from ptxsw.toolchain.settings import cache_directory
 
 TRIPS: Final = 16.0  # taken for every loop
+_FIRST_ARCH: Final = 70  # whose machine code is read
 _PATIENCE: Final = 20.0  # seconds for each program; it is asked for advice only
 _NEEDED: Final = (
     "its code has instructions that only nvdisasm knows: install nvidia-cuda-nvdisasm with pip"
@@ -112,12 +114,16 @@ def tools(arch: str) -> Tools:
         return Tools(assembler, None)
 
 
-def count(question: Question, programs: Tools) -> tuple[Counted, ...]:
-    """The answer to one question. Raises NotCounted."""
-    (answer,) = answers([question], programs)
-    if isinstance(answer, NotCounted):
-        raise answer
-    return answer
+def cannot_count(arch: str | None) -> str | None:
+    """Why ptxas cannot be asked what a kernel costs; None where it can."""
+    try:
+        name = limits(arch or "").name
+        if int(name.removeprefix("sm_")) < _FIRST_ARCH:
+            return f"ptxsw cannot read machine code for {name}"
+        tools(name)
+    except (UnknownTarget, NotCounted) as error:
+        return str(error)
+    return None
 
 
 def answers(questions: Sequence[Question], programs: Tools) -> list[Answered]:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
     from ptxsw.cost.wavefronts import Wavefronts
+    from ptxsw.cost.weighing import Asking, Scales, Weighed
     from ptxsw.driver.checked_texts import CheckedTexts
     from ptxsw.emulator.budget import Budget
     from ptxsw.emulator.trace import Trace
     from ptxsw.rewrites.base import Attempt, Rewrite
-    from ptxsw.rewrites.weighing import Asking, Scales, Weighed
 
 SHUFFLES = frozenset({SHUFFLE, UNIFORM_LOOPS})
 
@@ -54,7 +54,7 @@ class Profitability:
             return None
         if each.is_measured:
             return "shuffles were chosen for the kernel without it"
-        from ptxsw.rewrites.weighing import cannot_count
+        from ptxsw.cost.counted import cannot_count
 
         reason = cannot_count(self._arch)
         return None if reason is None else f"its cost in registers is not known: {reason}"
@@ -73,7 +73,7 @@ class Profitability:
         if {each.attempts[s.number].rewrite for s in new} <= {REGISTERS} or each.is_measured:
             return self._texts.take_back_wrong(each, len(each.states))
         from ptxsw.cost.decide import FALLS
-        from ptxsw.rewrites.weighing import Scales, WeighedText
+        from ptxsw.cost.weighing import Scales, WeighedText
 
         begun = each.scales is not None
         if each.scales is None:
@@ -105,8 +105,7 @@ class Profitability:
         """Mode force: what the last rewrite has made is put back if ptxas makes more instructions
         of it, and can be asked."""
         from ptxsw.cost.combined import Question
-        from ptxsw.cost.counted import NotCounted
-        from ptxsw.rewrites.weighing import cannot_count
+        from ptxsw.cost.counted import NotCounted, cannot_count
 
         number = len(each.attempts) - 1
         if not each.states or each.states[-1].number != number or cannot_count(self._arch):

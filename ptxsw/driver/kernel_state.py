@@ -15,11 +15,11 @@ from ptxsw.rewrites.base import TUNED
 if TYPE_CHECKING:
     from ptxsw.codegen.excerpt import Excerpt
     from ptxsw.cost.decide import Decision
+    from ptxsw.cost.weighing import Scales
     from ptxsw.emulator.budget import Budget
     from ptxsw.emulator.trace import Trace
     from ptxsw.ptx.ir import Function, Module
     from ptxsw.rewrites.base import Attempt
-    from ptxsw.rewrites.weighing import Scales
     from ptxsw.terms.solver import Solver
 
 

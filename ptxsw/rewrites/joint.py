@@ -235,7 +235,7 @@ def _hopeless(kernel: Kernel, sources: LoadSources) -> Choice | None:
     ]
     if not shuffled:
         return Choice(MODEL, None, _NO_NEIGHBOUR)
-    from ptxsw.rewrites.weighing import cannot_count
+    from ptxsw.cost.counted import cannot_count
 
     reason = cannot_count(kernel.arch)
     if reason is not None:

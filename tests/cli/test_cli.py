@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ptxsw.cost.counted import cannot_count
 from ptxsw.driver import pipeline
-from ptxsw.rewrites.weighing import cannot_count
 from tests.command_line import JACOBI, KERNELS, ROOT, ptxsw
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ptxsw as package
-from ptxsw.rewrites.weighing import cannot_count
+from ptxsw.cost.counted import cannot_count
 from tests.command_line import ROOT, ptxsw
 
 KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"

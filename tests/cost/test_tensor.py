@@ -10,8 +10,8 @@ import pytest
 
 import ptxsw as package
 from ptxsw.cost.account import Ends
+from ptxsw.cost.counted import cannot_count
 from ptxsw.cost.decide import dominates
-from ptxsw.rewrites.weighing import cannot_count
 from tests.command_line import ptxsw
 from tests.heads import head
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from ptxsw.cost.counted import cannot_count
 from ptxsw.driver import checking
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.report.model import Kernel
-from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.toolchain import tuned
 from ptxsw.validate import Unproved, validate
 from tests.heads import head

@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.kernelgen import operators
 from ptxsw.changes.options import FORMS, SCHEMES, Options
+from ptxsw.cost.counted import cannot_count
 from ptxsw.driver.pipeline import analyze, optimize
 from ptxsw.parser import parse
 from ptxsw.report import from_json, schema, to_json
 from ptxsw.report.model import Kernel
 from ptxsw.report.text import optimization_text
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.shuffle.candidate_plan import CandidatePlan, draft
 from ptxsw.toolchain import tuned
 from tests.analysis.test_divergence import ARMS

@@ -21,9 +21,10 @@ from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.cost import counted, disassembly, sass
 from ptxsw.cost.account import Account, Case, Ends, Interval, exactly
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, together
-from ptxsw.cost.counted import Counted, NotCounted, Use
+from ptxsw.cost.counted import Counted, NotCounted, Use, cannot_count
 from ptxsw.cost.decide import account, decide, gains
 from ptxsw.cost.wavefronts import Wavefronts, alike, permuted, wavefronts_of
+from ptxsw.cost.weighing import Scales, WeighedText
 from ptxsw.driver import passes
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
@@ -31,11 +32,16 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Decision, Kernel
-from ptxsw.rewrites.weighing import Scales, WeighedText, cannot_count
 from ptxsw.toolchain import ptxas
 from tests.heads import head
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs" / "ptx"
+
+
+def count(question: Question, programs: counted.Tools) -> tuple[counted.Counted, ...]:
+    (answer,) = counted.answers([question], programs)
+    assert not isinstance(answer, counted.NotCounted)
+    return answer
 
 
 @pytest.fixture(autouse=True)
@@ -571,28 +577,14 @@ def test_a_row_chosen_in_memory(programs: None) -> None:
     assert "wavefronts 49 to 49" in reason
 
 
-def test_wavefronts_are_counted_once_for_a_run_and_a_shape_of_the_block() -> None:
-    """Another target asks again for the same run, under a module of its own."""
-    module = parse(text_of("dct"))
-    trace = emulate(module, module.kernels[0])
-    other = parse(module.source.text.replace("sm_80", "sm_90"))
-    for block in (None, (32, 1, 1), (8, 8, 1)):
-        counted_once = wavefronts_of(trace, block)
-        again = structs.replace(trace, module=other, function=other.kernels[0])
-        assert wavefronts_of(again, block) is counted_once
-        run_again = emulate(module, module.kernels[0])
-        assert wavefronts_of(run_again, block) == counted_once
-    assert wavefronts_of(trace, (32, 1, 1)) != wavefronts_of(trace, (8, 8, 1))
-
-
 def test_one_run_serves_texts_that_differ_in_the_kernel(programs: None) -> None:
     """And gives what runs of their own give, the names of the copies aside."""
     other = LOOP.replace("mul.f32 %f3, %f1, %f2;", "add.f32 %f3, %f1, %f2;")
     modules = [parse(LOOP), parse(other)]
     assert differ_in_one_kernel(modules, "k")
     tools = counted.tools("sm_80")
-    at_once = counted.count(Question(tuple(modules), "k", "sm_80"), tools)
-    alone = (counted.count(Question((module,), "k", "sm_80"), tools) for module in modules)
+    at_once = count(Question(tuple(modules), "k", "sm_80"), tools)
+    alone = (count(Question((module,), "k", "sm_80"), tools) for module in modules)
     assert at_once == tuple(each for (each,) in alone)
     moved = parse(LOOP.replace(".visible", ".shared .b32 x[4];\n.visible"))
     assert not differ_in_one_kernel([modules[0], moved], "k")
@@ -691,7 +683,7 @@ def test_answers_together_are_those_of_each(programs: None, cache: Path) -> None
     at_once = counted.answers(asked, counted.tools("sm_80"))
     for path in cache.iterdir():
         path.unlink()
-    assert at_once == [counted.count(question, counted.tools("sm_80")) for question in asked]
+    assert at_once == [count(question, counted.tools("sm_80")) for question in asked]
 
 
 def test_one_that_ptxas_refuses_spoils_no_other(programs: None, runs: Counter[str]) -> None:

@@ -10,24 +10,20 @@ alike. Questions are yielded, so that those of several kernels can be answered t
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ptxsw.cost.combined import Question, differ_in_one_kernel
+from ptxsw.cost.counted import Answered, Counted, NotCounted, RefusedByPtxas, cannot_count
 from ptxsw.cost.decide import COUNTS, FALLS, Decision, account, decide
+from ptxsw.cost.occupancy import UnknownTarget
+from ptxsw.cost.wavefronts import Line, Wavefronts, alike, wavefronts_of
 from ptxsw.emulator.trace import Trace
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.target import assembled_for
 
-if TYPE_CHECKING:
-    from ptxsw.cost.combined import Question
-    from ptxsw.cost.counted import Answered, Counted
-    from ptxsw.cost.wavefronts import Line, Wavefronts
-
-Asking = Generator["Question", "Answered", "Weighed"]
+Asking = Generator[Question, Answered, "Weighed"]
 Block = tuple[int, int, int]
-
-_FIRST_ARCH = 70  # whose machine code is read
 
 
 class WeighedText(Struct, frozen=True):
@@ -51,21 +47,6 @@ class Weighed(Struct, frozen=True):
     decision: Decision
 
 
-def cannot_count(arch: str | None) -> str | None:
-    """Why ptxas cannot be asked what a kernel costs; None where it can."""
-    from ptxsw.cost.counted import NotCounted, tools
-    from ptxsw.cost.occupancy import UnknownTarget, limits
-
-    try:
-        name = limits(arch or "").name
-        if int(name.removeprefix("sm_")) < _FIRST_ARCH:
-            return f"ptxsw cannot read machine code for {name}"
-        tools(name)
-    except (UnknownTarget, NotCounted) as error:
-        return str(error)
-    return None
-
-
 class Scales:
     """Weighs the texts of one kernel against one another. Each has to improve on the last one kept
     by the share `falls`. What ptxas made of a text is remembered."""
@@ -81,9 +62,6 @@ class Scales:
     def choose(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """Which of the texts behind number `base`, which is kept already, to keep. The first is
         the original."""
-        from ptxsw.cost.counted import NotCounted, RefusedByPtxas
-        from ptxsw.cost.occupancy import UnknownTarget
-
         reason = cannot_count(self._arch)
         rest = range(base, len(texts))
         if reason is None:
@@ -122,9 +100,6 @@ class Scales:
     def _ask(self, texts: Sequence[WeighedText], base: int) -> Generator[Question, Answered, None]:
         """Learns what ptxas makes of all these texts; where they differ in more than the kernel,
         of the first and the last. Raises NotCounted."""
-        from ptxsw.cost.combined import Question, differ_in_one_kernel
-        from ptxsw.cost.counted import NotCounted
-
         arch = self._arch or ""
         asked = assembled_for(arch)
         wanted = dict.fromkeys((0, *range(base, len(texts))))
@@ -154,9 +129,6 @@ class Scales:
         return self._decide(texts, (kept, before), (number, self._wavefronts(texts, number)))
 
     def _wavefronts(self, texts: Sequence[WeighedText], number: int) -> Wavefronts:
-        from ptxsw.cost.counted import NotCounted
-        from ptxsw.cost.wavefronts import wavefronts_of
-
         if number not in self._asked:
             trace = texts[number].trace()
             if trace.statistics.timed_out:
@@ -171,8 +143,6 @@ class Scales:
         after: tuple[int, Wavefronts],
     ) -> Decision:
         """By what two texts, given by their numbers, ask of memory."""
-        from ptxsw.cost.wavefronts import alike
-
         (old, asked_before), (new, asked_after) = before, after
         both = alike(asked_before, self._line(texts[old]), asked_after, self._line(texts[new]))
         use_before, use_after = (
