@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ptxsw.cli.commands import app
-from ptxsw.driver import pipeline
+from ptxsw.driver import kernel_tasks, pipeline
 from ptxsw.driver.batches import batched
 from ptxsw.driver.prediction import predict
 from ptxsw.emulator.emulation import Emulation
@@ -117,7 +117,7 @@ def test_each_command_does_the_others(
 def test_the_text_of_the_others_is_written(
     fault: Exception, file: Path, jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "LONG", 0)
+    monkeypatch.setattr(kernel_tasks, "LONG", 0)
     report = file.with_suffix(".json")
     out = file.with_suffix(".out")
     result = ptxsw(
