@@ -72,6 +72,10 @@ class TermTable:
             term.of = of
         return term
 
+    def special(self, name: str) -> Term:
+        """The value of a special register, in any launch."""
+        return self.atom(name, 32, *SPECIALS[name])
+
     def fresh(
         self, name: str, width: int, variance: Variance = Variance.LANE,
         origin: Origin = Origin.UNKNOWN,

@@ -123,8 +123,7 @@ class Evaluator:
             case Special(name):
                 if name not in SPECIALS:
                     raise GiveUp(f"{name} is neither declared nor a special register that is known")
-                variance, ones = SPECIALS[name]
-                return terms.atom(name, 32, variance, ones)
+                return terms.special(name)
             case Symbol(name, offset, scope):
                 return self.symbol(name, scope, offset)
             case Not(inner):

@@ -34,6 +34,7 @@ from ptxsw.validate.path import Path
 from ptxsw.validate.phi_translation import Arrival, PhiTranslation, chosen_by_condition
 
 _MAX_ARRIVALS = 6
+_MAX_DEPTH = 100  # equations, one in another
 
 
 class _Held(Struct):
@@ -45,68 +46,9 @@ class _Held(Struct):
     value: Term | None
 
 
-class Arrivals:
-    """Values with which control comes to pairs of places."""
-
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        self._held: dict[Pair, dict[Reg, _Held]] = {}
-        self.registers: dict[Term, Reg] = {}  # of the first text, by unknowns in the values
-
-    @property
-    def lost(self) -> bool:
-        """Is nothing known of a register that control has come with?"""
-        return any(held.value is None for regs in self._held.values() for held in regs.values())
-
-    def at(self, pair: Pair) -> Mapping[Reg, Term | None]:
-        """The registers that control has come with; None where nothing is known of one."""
-        return {reg: held.value for reg, held in self._held.get(pair, {}).items()}
-
-    def arrive(
-        self,
-        pair: Pair,
-        reg: Reg,
-        value: Term | None,
-        holding: frozenset[Term],
-        given: frozenset[Term],
-    ) -> bool:
-        """Record that control arrives at a pair with a value, expressed in the terms of that place,
-        under the conditions `given`. `holding` are the registers of the first text that hold the
-        same value. Returns whether less is known now than before."""
-        arrival = given, value
-        held = self._held.setdefault(pair, {}).setdefault(reg, _Held([arrival], holding, value))
-        before, arrivals = held.value, held.arrivals
-        few = len(arrivals) <= _MAX_ARRIVALS
-        # Even one with a known value counts: what was decided on it tells it apart.
-        if arrival not in arrivals and (few or all(value is not other for _, other in arrivals)):
-            arrivals.append(arrival)
-        held.holding &= holding
-        held.value = self._joined(held, unknown_at(pair, reg))
-        return before is not None and held.value is not before
-
-    def _joined(self, held: _Held, name: str) -> Term | None:
-        """The value for several arrivals."""
-        (_, value), *others = held.arrivals
-        if any(other is not value for _, other in others):
-            few = len(others) < _MAX_ARRIVALS
-            value = chosen_by_condition(self._terms, held.arrivals, name) if few else None
-        if not held.holding:
-            return value
-        # A register of the first text that held the same on every arrival: exact, where the choice
-        # by conditions has an unknown or could not be made.
-        word = min(held.holding, key=lambda word: word.id)
-        if value is None:
-            return word
-        unknown = self._terms.atom(name, word.width, Variance.LANE)
-        return substitute(self._terms, value, lambda node: word if node is unknown else None)
-
-
 def unknown_at(pair: Pair, reg: Reg) -> str:
     """The name of the unknown for what a register holds at a pair if nothing is known of it."""
     return f"unknown {pair} {reg.name}@{reg.scope}"
-
-
-_MAX_DEPTH = 100  # equations, one in another
 
 
 class LiveThrough:
@@ -123,7 +65,8 @@ class LiveThrough:
         self._old, self._new, self._terms = basis.old, basis.new, basis.terms
         self._equality, self._memory, self._lanes = basis.equality, basis.memory, lanes
         self._claims, self._tells = claims, tells
-        self.carried = Arrivals(self._terms)
+        self._held: dict[Pair, dict[Reg, _Held]] = {}
+        self._registers: dict[Term, Reg] = {}  # of the first text, by unknowns in the values
         self._differing: set[tuple[Pair, Reg]] = set()  # not always the same in both texts
         self._extra: dict[Pair, list[Reg]] = {}
 
@@ -183,13 +126,18 @@ class LiveThrough:
         memo: dict[Term, Term] = {}
 
         def leaf(node: Term) -> Term | None:
-            reg = self.carried.registers.get(node)
+            reg = self._registers.get(node)
             return None if reg is None else old.get(reg)
 
         return {
-            reg: None if value is None else substitute(self._terms, value, leaf, memo)
-            for reg, value in self.carried.at(pair).items()
+            reg: held.value and substitute(self._terms, held.value, leaf, memo)
+            for reg, held in self._held.get(pair, {}).items()
         }
+
+    @property
+    def lost(self) -> bool:
+        """Is nothing known of a register that control has come with?"""
+        return any(held.value is None for regs in self._held.values() for held in regs.values())
 
     # ------------------------------------------------------------ where control comes to a pair
 
@@ -213,7 +161,7 @@ class LiveThrough:
         there = PhiTranslation(
             self._memory, self._old, old, live, joint, loops=loops, steady=steady
         )
-        self.carried.registers.update(there.registers)
+        self._registers.update(there.registers)
 
         @cache  # expressing conditions in terms of the next place is slow
         def given() -> frozenset[Term]:
@@ -223,8 +171,46 @@ class LiveThrough:
         for reg in extra:
             held = self._as_first(there, self._decided(new.get(reg), joint), old, new, joint)
             value = _partly(self._terms, there, held, unknown_at(pair, reg))
-            if self.carried.arrive(pair, reg, value, there.holding(held), given()):
+            if self._arrive(pair, reg, value, there.holding(held), given()):
                 yield pair
+
+    def _arrive(
+        self,
+        pair: Pair,
+        reg: Reg,
+        value: Term | None,
+        holding: frozenset[Term],
+        given: frozenset[Term],
+    ) -> bool:
+        """Record that control arrives at a pair with a value, expressed in the terms of that place,
+        under the conditions `given`. `holding` are the registers of the first text that hold the
+        same value. Returns whether less is known now than before."""
+        arrival = given, value
+        held = self._held.setdefault(pair, {}).setdefault(reg, _Held([arrival], holding, value))
+        before, arrivals = held.value, held.arrivals
+        few = len(arrivals) <= _MAX_ARRIVALS
+        # Even one with a known value counts: what was decided on it tells it apart.
+        if arrival not in arrivals and (few or all(value is not other for _, other in arrivals)):
+            arrivals.append(arrival)
+        held.holding &= holding
+        held.value = self._joined(held, unknown_at(pair, reg))
+        return before is not None and held.value is not before
+
+    def _joined(self, held: _Held, name: str) -> Term | None:
+        """The value for several arrivals."""
+        (_, value), *others = held.arrivals
+        if any(other is not value for _, other in others):
+            few = len(others) < _MAX_ARRIVALS
+            value = chosen_by_condition(self._terms, held.arrivals, name) if few else None
+        if not held.holding:
+            return value
+        # A register of the first text that held the same on every arrival: exact, where the choice
+        # by conditions has an unknown or could not be made.
+        word = min(held.holding, key=lambda word: word.id)
+        if value is None:
+            return word
+        unknown = self._terms.atom(name, word.width, Variance.LANE)
+        return substitute(self._terms, value, lambda node: word if node is unknown else None)
 
     def _decided(self, value: Term, joint: tuple[Term, ...]) -> Term:
         """A value, or the truth of a predicate that is known on the path."""

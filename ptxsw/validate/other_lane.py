@@ -20,7 +20,6 @@ from ptxsw.facts.loads import CONSTANT
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, Variance, split, unknowns
-from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
@@ -60,7 +59,7 @@ class SampleAddresses:
     def _value(self, place: Term, lane: int, factor: int) -> int:
         numbers = {node: factor * node.id % 4093 + 2048 for node in unknowns(place)}
         for name, number in (("%tid.x", 512 + lane), ("%laneid", lane)):
-            numbers[self._terms.atom(name, 32, *SPECIALS[name])] = number
+            numbers[self._terms.special(name)] = number
         return evaluate(place, numbers)
 
 
@@ -124,7 +123,7 @@ class OtherLane:
         self.in_row = False
         self.tests: frozenset[Term] = frozenset()
         self._lane = lane_number(terms)
-        self._column = terms.atom("%tid.x", 32, *SPECIALS["%tid.x"])
+        self._column = terms.special("%tid.x")
         high = terms.extract(self._column, _LANE_BITS, 32 - _LANE_BITS)
         self._warp = high  # the same in all lanes that lie in one row
         self._low = terms.extract(self._column, 0, _LANE_BITS)  # in a row, the lane's number
@@ -233,13 +232,13 @@ def _is_of_warp(node: Term, column: Term) -> bool:
 
 
 def lane_number(terms: Terms) -> Term:
-    return terms.atom("%laneid", 32, *SPECIALS["%laneid"])
+    return terms.special("%laneid")
 
 
 def in_step(terms: Terms) -> Term:
     """The condition that a lane's number is what `%tid.x` is behind whole warps: so it is where
     lanes follow each other along `%tid.x`."""
-    column = terms.atom("%tid.x", 32, *SPECIALS["%tid.x"])
+    column = terms.special("%tid.x")
     low = terms.extract(column, 0, _LANE_BITS)
     return terms.eq(terms.zext(low, 32), lane_number(terms))
 
@@ -248,11 +247,7 @@ def neighbours(terms: Terms) -> Term:
     """The condition that lanes of a warp follow each other along `%tid.x`: rows hold whole warps,
     or there is one row. No size is 0, so one row is where no bit above the lowest is set in
     either."""
-
-    def size(axis: str) -> Term:
-        name = f"%ntid.{axis}"
-        return terms.atom(name, 32, *SPECIALS[name])
-
-    whole = terms.eq(terms.extract(size("x"), 0, _LANE_BITS), terms.const(0, _LANE_BITS))
-    flat = terms.eq(terms.or_(size("y"), size("z")), terms.const(1, 32))
+    x, y, z = (terms.special(f"%ntid.{axis}") for axis in "xyz")
+    whole = terms.eq(terms.extract(x, 0, _LANE_BITS), terms.const(0, _LANE_BITS))
+    flat = terms.eq(terms.or_(y, z), terms.const(1, 32))
     return terms.or_(whole, flat)

@@ -136,7 +136,7 @@ class Validation:
     def may_tell_more(self) -> bool:
         """Might a thorough proof say what a register of the second text alone holds, where this
         one could not?"""
-        return self.context.relation.extra.carried.lost and not self.context.lanes.looks
+        return self.context.relation.extra.lost and not self.context.lanes.looks
 
     def _begin(self) -> None:
         """Begin at the entry of both texts. If the second text has code before the image of the

@@ -41,7 +41,6 @@ from ptxsw.terms.digits import is_digit
 from ptxsw.terms.node import Term, Variance, split, unknowns, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
-from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.memory_ssa import Bytes, known_distance
 from ptxsw.validate.other_lane import Read, SampleAddresses
@@ -132,7 +131,7 @@ class EpochAccesses:
         test alone: one that has shown two lanes' pointers or quotients to be the same?"""
         place, own = read.target.place, unknowns(read.own.place)
         new = (node for node in unknowns(place) if node not in own)
-        lanes = {self._terms.atom(n, 32, *SPECIALS[n]) for n in ("%tid.x", "%laneid")}
+        lanes = {self._terms.special(name) for name in ("%tid.x", "%laneid")}
         varying = (node for node in walk(place) if node.variance is Variance.LANE)
         return any(node not in lanes for node in new) or any(map(is_digit, varying))
 

@@ -15,8 +15,7 @@ from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ptx.ir import Variable, type_width
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, split
-from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.node import Term, split
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.memory import Memory
@@ -160,11 +159,11 @@ class Declared:
         shape = self.old.function.block_shape or (0, 0, 0)
         for axis, size in zip("xyz", shape, strict=True):
             name = f"%ntid.{axis}"
-            side = self.terms.atom(name, 32, Variance.UNIFORM, SPECIALS[name][1])
+            side = self.terms.special(name)
             equation = self.terms.eq(side, self.terms.const(size, 32))
             self.facts.append(equation if size else self.terms.not_(equation))
             if size:
-                number = self.terms.atom(f"%tid.{axis}", 32, *SPECIALS[f"%tid.{axis}"])
+                number = self.terms.special(f"%tid.{axis}")
                 self.facts.append(self.terms.ult(number, self.terms.const(size, 32)))
 
     def _variable(self, variable: Variable, scope: int) -> None:

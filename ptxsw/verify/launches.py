@@ -274,11 +274,11 @@ def _read_fields(variable: Variable, trace: Trace) -> Iterator[tuple[int, str]]:
                 yield at, type_
 
 
-def invent(trace: Trace, *, small: bool = True, wide: bool = True) -> Iterator[Launch]:
+def invent(trace: Trace, *, wide: bool = True) -> Iterator[Launch]:
     """Launches of a kernel, the smallest first; whether they stay in bounds is yet to be seen."""
     inferred = parameters(trace)
     required = _required(trace)
-    for given, fuzz in ((_SMALL if small else (), True), (_WIDE if wide else (), False)):
+    for given, fuzz in ((_SMALL, True), (_WIDE if wide else (), False)):
         seen: set[tuple[Shape, Shape]] = set()
         for grid, block, sizes in given:
             block = required or block
