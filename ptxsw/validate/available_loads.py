@@ -34,7 +34,6 @@ class AvailableLoads:
     def __init__(self, basis: Basis, claims: ClaimChecker, layout: SharedLayout | None) -> None:
         self._old, self._new = basis.old, basis.new
         self._claims, self._layout, self._equality = claims, layout, basis.equality
-        self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
         self._held: dict[Pair, list[tuple[Reg, LoadedRegister]]] = {}
 
     def at(self, pair: Pair) -> list[tuple[Reg, LoadedRegister]]:
@@ -43,7 +42,7 @@ class AvailableLoads:
         loads = self._held.get(pair)
         if loads is None:
             loads = self._held[pair] = self._at(pair)
-        return [one for one in loads if (pair, one[0]) not in self._lost] if self._lost else loads
+        return loads
 
     def _at(self, pair: Pair) -> list[tuple[Reg, LoadedRegister]]:
         """The same before it is known whether they always hold it."""
@@ -101,7 +100,7 @@ class AvailableLoads:
 
     def lose(self, pair: Pair, reg: Reg) -> None:
         """A register does not always hold at a pair what its load gave."""
-        self._lost.add((pair, reg))
+        self._held[pair] = [held for held in self.at(pair) if held[0] != reg]
 
     def still_holds(
         self, cut: Cut, reg: Reg, loaded: LoadedRegister, new: Path, joint: tuple[Term, ...]
