@@ -79,12 +79,16 @@ class LiveThrough:
             extra = self._new.live(q) - self._old.live(p)
             held = self._new.equations.at(q) if extra else 0
             derivable = dict.fromkeys(self._old.live(p), True)
-            merged = self._lanes.merged
-            asked = merged.asked if merged is not None else frozenset[Reg]()
-            told = {r for r in extra - asked if self._told(r, held, derivable)}
-            registers = [r for r in extra if r not in told]
+            asked = self._asked
+            registers = [r for r in extra if r in asked or not self._told(r, held, derivable)]
             self._extra[pair] = registers
         return registers
+
+    @cached_property
+    def _asked(self) -> frozenset[Reg]:
+        """The predicates that all lanes vote on."""
+        merged = self._lanes.merged
+        return frozenset() if merged is None else merged.asked
 
     def _told(self, reg: Reg, held: int, derivable: dict[Reg, bool], depth: int = 0) -> bool:
         """Do equations express a register by registers whose values are known?"""
@@ -169,7 +173,10 @@ class LiveThrough:
             return frozenset(c for c in said if c is not None and c.kind is not op.CONST)
 
         for reg in extra:
-            held = self._as_first(there, self._decided(new.get(reg), joint), old, new, joint)
+            held = new.get(reg)
+            if reg in self._asked:
+                held = self._decided(held, joint)
+            held = self._as_first(there, held, old, new, joint)
             value = _partly(self._terms, there, held, unknown_at(pair, reg))
             if self._arrive(pair, reg, value, there.holding(held), given()):
                 yield pair
@@ -214,7 +221,7 @@ class LiveThrough:
 
     def _decided(self, value: Term, joint: tuple[Term, ...]) -> Term:
         """A value, or the truth of a predicate that is known on the path."""
-        known = self._equality.simplifier.facts(joint).truth(value) if value.width == 1 else None
+        known = self._equality.simplifier.facts(joint).truth(value)
         return value if known is None else self._terms.const(int(known), 1)
 
     def _as_first(
