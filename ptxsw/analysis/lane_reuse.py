@@ -99,11 +99,6 @@ def is_lane_index(term: Term) -> bool:
     return is_lane_atom(term) or is_lane_bits(term)
 
 
-def global_loads(trace: Trace) -> tuple[Access, ...]:
-    """Loads that may touch global memory, generic ones included."""
-    return tuple(a for a in trace.accesses if a.kind == "load" and a.space in ("global", "generic"))
-
-
 # In classes `%tid.x` counts as 32 times its upper bits and its lower five. Terms of no trace.
 _UPPER, _LOWER = thread_bits(Terms())
 
@@ -270,7 +265,7 @@ def candidates(
     Linear in the number of loads for a fixed `max_delta`. Others may ask for the same `places`."""
     places = places or Places(trace)
     earlier = _Earlier(max_delta)
-    for access in global_loads(trace):
+    for access in trace.global_loads:
         where = places.of(access)
         if where is None:
             yield access, tuple([] for _ in range(access.elements))

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.changes.change import Refusal
 from ptxsw.driver.kernel_state import Progress, RewrittenState, rewritten
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
-from ptxsw.rewrites.base import UNIFORM_LOOPS
+from ptxsw.rewrites.base import TOGETHER, UNIFORM_LOOPS
 
 if TYPE_CHECKING:
     from ptxsw.codegen.splice import Edit
@@ -36,9 +35,18 @@ class CheckedTexts:
         """Splice what a rewrite wrote, and check it, if that is to be done at once. Where it fails,
         the part of the changes is kept that is proved right."""
         each.rest()
-        if not checked:
-            self._keep(each, attempt, self._text(one, each, attempt), checked=False)
+        if checked and attempt.rewrite in TOGETHER:
+            self._write_part(one, each, attempt)
             return
+        text = self._text(one, each, attempt)
+        problem = self._problem(attempt, text[1], 1.0) if checked else None
+        if problem is None:
+            self._keep(each, attempt, text, checked=checked)
+        else:
+            self._give_up(each, len(each.attempts) - 1, problem)
+
+    def _write_part(self, one: Rewrite, each: Progress, attempt: Attempt) -> None:
+        """The same of changes that are planned together: part of them may be right."""
         from ptxsw.rewrites.parts import attempts
 
         tried, right = attempts(attempt), None
@@ -111,7 +119,7 @@ class CheckedTexts:
 
         attempt = each.attempts[number]
         if joint.is_planned(attempt):  # what was said of other loads counted on it
-            loads = [load.index for load in global_loads(attempt.kernel.trace)]
+            loads = [load.index for load in attempt.kernel.trace.global_loads]
             loops = [change for change in attempt.changes if change.rewrite == UNIFORM_LOOPS]
             refusals = (
                 *(Refusal(attempt.rewrite, at, reason) for at in loads),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.changes.plan import ServedLoad, UniformLoop
 from ptxsw.ptx.patterns import pattern
 from ptxsw.report import model
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 def kernel_report(progress: Progress) -> model.Kernel:
     """The kernel with all that was done to it, without its accesses."""
     trace = progress.original
-    loads = global_loads(trace)
+    loads = trace.global_loads
     name, executed = trace.function.name, trace.statistics.instructions
     taken = [c.detail for attempt in progress.attempts for c in attempt.changes]
     served = [detail for detail in taken if isinstance(detail, ServedLoad)]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.changes.change import Change, Refusal
 from ptxsw.driver.batches import alone
 from ptxsw.driver.checked_texts import CheckedTexts
@@ -202,7 +201,7 @@ class Passes:
         if missing is None:
             outcomes = list(one.find(kernel))
         elif joined and leads(one.name, kernel):
-            outcomes = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
+            outcomes = [Refusal(one.name, a.index, missing) for a in kernel.trace.global_loads]
         changes = tuple(item for item in outcomes if isinstance(item, Change))
         refusals = tuple(without_copies(kernel, outcomes))
         if one.needs_ptxas and not kernel.explains:

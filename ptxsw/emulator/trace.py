@@ -150,6 +150,12 @@ class Trace(Struct, frozen=True, dict=True):
     followed: frozenset[str] = frozenset()
     """The names of the instructions whose operands it has."""
 
+    @property
+    def global_loads(self) -> tuple[Access, ...]:
+        """Loads that may touch global memory, generic ones included."""
+        loads = (access for access in self.accesses if access.kind == "load")
+        return tuple(load for load in loads if load.space in ("global", "generic"))
+
     @cached_property
     def readers(self) -> Mapping[Term, Sequence[int]]:
         """The loads of each address, by instruction."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.analysis.warps import Block
 from ptxsw.changes.options import Options
 from ptxsw.emulator.run import emulate
@@ -95,7 +94,7 @@ class Judge:
         block = self._block if counts is None else counts.block
         with stage("symbolic execution"):
             trace = emulate(self._module, function, budget_s=Options().budget_s)
-        plain = model.Kernel(function.name, len(global_loads(trace)))
+        plain = model.Kernel(function.name, len(trace.global_loads))
         with stage("describing accesses"):
             accesses, rows = describe(trace, plain, block)
         kernel = replace(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
 from ptxsw.analysis.divergence import CALLED, divergent_regions
-from ptxsw.analysis.lane_reuse import Places, global_loads
+from ptxsw.analysis.lane_reuse import Places
 from ptxsw.changes.change import Change, Refusal
 from ptxsw.changes.options import FORMS, SCHEMES, Options
 from ptxsw.changes.plan import Plan, Proof, ServedLoad
@@ -84,7 +84,7 @@ def find(kernel: Kernel) -> Iterator[Outcome]:
     if kernel.trace.statistics.timed_out:
         reason = f"the symbolic run took more than {kernel.options.budget_s:g} s"
         name = _of_loads(kernel)
-        yield from (Refusal(name, load.index, reason) for load in global_loads(kernel.trace))
+        yield from (Refusal(name, load.index, reason) for load in kernel.trace.global_loads)
         return
     trace, budget = kernel.trace, kernel.budget
     style, choice = _style(kernel)

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from msgspec import Struct, field
 
-from ptxsw.analysis.lane_reuse import Candidate, Places, candidates, global_loads
+from ptxsw.analysis.lane_reuse import Candidate, Places, candidates
 from ptxsw.changes.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, Refused, ServedLoad
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Access, Trace
@@ -67,7 +67,7 @@ def draft(
         with no_collection():
             drafting.make(sources)
     # The loads of which no candidates were looked for.
-    rest = global_loads(trace)[len(sources) :]
+    rest = trace.global_loads[len(sources) :]
     drafting.kept += [RefusedLoad(access, None, OUT_OF_TIME) for access in rest]
     drafting.rewrites.sort(key=lambda rewrite: rewrite.dest)
     used = {part.source for rewrite in drafting.rewrites for part in rewrite.parts}

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from ptxsw.analysis.lane_reuse import Class, global_loads
+from ptxsw.analysis.lane_reuse import Class
 from ptxsw.changes.plan import HoistedLoad, Refused
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
@@ -60,7 +60,7 @@ def rows(trace: Trace, judge: Legality) -> Iterator[LoadGroup]:
     and take their address from a register."""
     where = judge.segments
     groups: dict[tuple[int, Class, int, int, int], list[tuple[Access, int]]] = {}
-    for access in global_loads(trace):
+    for access in trace.global_loads:
         spot = judge.places.of(access)
         if spot is None or not spot.stride or access.elements != 1:
             continue

@@ -13,6 +13,7 @@ its own address. So this lane may read what it finds such a lane to read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import may_part, may_write, passes
 from ptxsw.changes.assumptions import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
@@ -251,10 +252,19 @@ class Questions:
         self.equality, self.memory, self.old = basis.equality, basis.memory, basis.old
         self.images, self._waiting_lanes = images, waiting_lanes
         self._declared, self._lanes = declared, lanes
-        self._written = WrittenMemory(lanes, basis.prover)
-        self._low_bits = LowBits(basis.old, basis.memory, basis.old.is_lasting)
-        self._samples = SampleAddresses(basis.terms)
         self._multiples_where: dict[tuple[Term, ...], Multiples] = {}
+
+    @cached_property
+    def _written(self) -> WrittenMemory:
+        return WrittenMemory(self._lanes, self._prover)
+
+    @cached_property
+    def _low_bits(self) -> LowBits:
+        return LowBits(self.old, self.memory, self.old.is_lasting)
+
+    @cached_property
+    def _samples(self) -> SampleAddresses:
+        return SampleAddresses(self._terms)
 
     def aligned(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
         """What is known of alignment, and of the low bits of registers that an address is made

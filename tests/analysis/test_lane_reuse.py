@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.analysis.lane_reuse import Candidate, Place, Places, candidates, global_loads
+from ptxsw.analysis.lane_reuse import Candidate, Place, Places, candidates
 from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Access, Trace
@@ -57,7 +57,7 @@ def by_pairs(trace: Trace) -> list[tuple[Access, tuple[list[Candidate], ...]]]:
     places = Places(trace)
     earlier: Earlier = []
     found: list[tuple[Access, tuple[list[Candidate], ...]]] = []
-    for load in global_loads(trace):
+    for load in trace.global_loads:
         place = places.of(load)
         if place is None:
             found.append((load, tuple([] for _ in range(load.elements))))
@@ -71,7 +71,7 @@ def by_pairs(trace: Trace) -> list[tuple[Access, tuple[list[Candidate], ...]]]:
 @pytest.mark.parametrize("path", [*KERNELGEN, *FIXTURES[::3], *PROGRAMS[::3]], ids=lambda p: p.stem)
 def test_candidates_of_real_kernels(path: Path) -> None:
     for trace in traces(text_of(path)):
-        if len(global_loads(trace)) < 100:  # pairs take long
+        if len(trace.global_loads) < 100:  # pairs take long
             assert list(candidates(trace, 31)) == by_pairs(trace)
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
+from ptxsw.analysis.lane_reuse import Candidate, candidates
 from ptxsw.changes.plan import Proof, WrapGuard
 from ptxsw.driver.pipeline import DEFAULT_ASSUME
 from ptxsw.emulator.run import emulate
@@ -78,7 +78,7 @@ def judged(body: str, directives: str = "", assume: frozenset[str] = DEFAULT_ASS
     (function,) = module.functions
     solver = Solver()
     trace = emulate(module, function, solver=solver)
-    return Judged(trace, Legality(trace, solver, assume), global_loads(trace))
+    return Judged(trace, Legality(trace, solver, assume), trace.global_loads)
 
 
 def hold(one: Judged, seed: int = 1, rounds: int = 40) -> int:

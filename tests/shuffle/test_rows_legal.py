@@ -3,7 +3,7 @@ load made for others some bytes further on."""
 
 from __future__ import annotations
 
-from ptxsw.analysis.lane_reuse import Candidate, global_loads
+from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.changes.plan import Proof, Refused
 from ptxsw.driver.pipeline import DEFAULT_ASSUME
 from ptxsw.emulator.run import emulate
@@ -46,7 +46,7 @@ def judged(middle: str = "") -> tuple[Legality, Trace, tuple[Access, ...]]:
     (function,) = module.functions
     solver = Solver()
     trace = emulate(module, function, solver=solver)
-    return Legality(trace, solver, DEFAULT_ASSUME), trace, global_loads(trace)
+    return Legality(trace, solver, DEFAULT_ASSUME), trace, trace.global_loads
 
 
 def test_a_source_below_serves_a_load_above_once_it_is_moved_up() -> None:
