@@ -20,11 +20,11 @@ pytest_plugins = ["tests.skips"]
 
 collect_seldom()  # most of what tests make stays until they end
 
-_LONGEST = (
+LONGEST = (
     "cli/test_looking.py::test_kernels_by_either_name[_ZN3app",
     "cli/test_looking.py::test_kernels_by_either_name[app::jacobi",
-    "cost/test_decode.py::test_kernels_are_read_as_nvdisasm_reads_them[sm_7",
-    "cost/test_decode.py::test_kernels_are_read_as_nvdisasm_reads_them[sm_9",
+    "cost/test_disassembly.py::test_kernels_are_read_as_nvdisasm_reads_them[sm_7",
+    "cost/test_disassembly.py::test_kernels_are_read_as_nvdisasm_reads_them[sm_9",
     "cost/test_sass.py::test_a_load_sets_a_barrier_that_its_consumer_waits_for[quotient-sm_1",
     "cost/test_sass.py::test_a_load_sets_a_barrier_that_its_consumer_waits_for[quotient-sm_9",
     "cost/test_sass.py::test_a_load_sets_a_barrier_that_its_consumer_waits_for[stencil-sm_10",
@@ -32,7 +32,6 @@ _LONGEST = (
     "cost/test_sass.py::test_a_load_sets_a_barrier_that_its_consumer_waits_for[tile-sm_12",
     "cost/test_sass.py::test_a_load_sets_a_barrier_that_its_consumer_waits_for[tile-sm_9",
     "cost/test_sass.py::test_listings[quotient-sm_9",
-    "cost/test_sass.py::test_listings[sm_1",
     "cost/test_sass.py::test_listings[tile-sm_9",
     "cost/test_sass.py::test_sizes_are_those_that_ptxas_prints[sm_1",
     "cost/test_sass.py::test_sizes_are_those_that_ptxas_prints[sm_7",
@@ -155,7 +154,7 @@ _LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leaves the longest of equal tests to the slow runs."""
     for item in items:
-        if item.nodeid.partition("tests/")[2].startswith(_LONGEST):
+        if item.nodeid.partition("tests/")[2].startswith(LONGEST):
             item.add_marker(pytest.mark.slow)
 
 

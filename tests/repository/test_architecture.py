@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.conftest import LONGEST
 from tests.repository.layers import HOUSE, ROOT, layers, table
 
 DOCUMENT = ROOT / "docs" / "architecture.md"
@@ -55,3 +56,9 @@ def test_the_map_of_the_tests_has_every_folder() -> None:
     beside = folders - packages - {"__pycache__"}
     said = (ROOT / "CONTRIBUTING.md").read_text().partition("## A map of the tests")[2]
     assert beside == set(re.findall(r"`tests/(\w+)`", said)) - packages
+
+
+def test_what_is_left_to_the_slow_runs_is_there() -> None:
+    for name in LONGEST:
+        file, _, test = name.partition("::")
+        assert f"def {test.partition('[')[0]}(" in (ROOT / "tests" / file).read_text(), name
