@@ -45,7 +45,7 @@ from ptxsw.changes.options import Options
 from ptxsw.cost import machine_code, sass
 from ptxsw.cost.estimate import Estimate, estimate
 from ptxsw.cost.gpu import find
-from ptxsw.cost.launched import work
+from ptxsw.cost.launched import account
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.sampled import Sample, sample
 from ptxsw.driver.pipeline import optimize
@@ -139,7 +139,7 @@ class Predictor:
         if key not in self._samples:
             self._samples[key] = sample(module, function.name, launch, resident)
         code = self._code(key) if gpu.arch == "sm_70" else None
-        asked = work(gpu, function, self._samples[key], launch.grid[0], fits, 0, code)
+        asked = account(gpu, function, self._samples[key], launch.grid[0], fits, 0, code)
         seconds = float(given["compute_s"]) / int(given["iterations"])
         stalls = {
             name.removeprefix("stall_").replace("_", " "): float(value)

@@ -95,39 +95,39 @@ class Estimate(Struct, frozen=True):
         )
 
 
-def estimate(gpu: Gpu, work: Account) -> Estimate:
+def estimate(gpu: Gpu, account: Account) -> Estimate:
     """How long a GPU takes."""
     clock = gpu.of("clock") * 1e6
     sms = gpu.of("sms")
-    cycles = _busy_cycles(gpu, work)
+    cycles = _busy_cycles(gpu, account)
     resources = [
-        Resource(name, _spread(needed, work.blocks, sms) / clock, what)
+        Resource(name, _spread(needed, account.blocks, sms) / clock, what)
         for name, (needed, what) in cycles.items()
     ]
     resources += [
-        Resource("l2", work.l2_bytes / _product(gpu.of("l2_bytes"), clock), "bytes"),
-        Resource("dram", work.dram_bytes / (gpu.of("dram_copy") * 1e9), "bytes"),
-        Resource("latency", _waiting(gpu, work) / clock, "dependent instructions"),
+        Resource("l2", account.l2_bytes / _product(gpu.of("l2_bytes"), clock), "bytes"),
+        Resource("dram", account.dram_bytes / (gpu.of("dram_copy") * 1e9), "bytes"),
+        Resource("latency", _waiting(gpu, account) / clock, "dependent instructions"),
     ]
-    apart = max(1.0, min(work.resident, work.blocks / sms.high))
-    return _together(resources, "s", apart, work.tensor)
+    apart = max(1.0, min(account.resident, account.blocks / sms.high))
+    return _together(resources, "s", apart, account.tensor)
 
 
-def iteration(gpu: Gpu, work: Account, warps: Interval) -> Estimate:
+def iteration(gpu: Gpu, account: Account, warps: Interval) -> Estimate:
     """Cycles of a multiprocessor for one warp that does some work, one iteration of a loop, say,
-    beside others that do the same; `warps` are resident. `work` is what one warp asks for: its
+    beside others that do the same; `warps` are resident. `account` is what one warp asks for: its
     `blocks` and `resident` say nothing."""
     clock = gpu.of("clock") * 1e6
     share = _product(clock, gpu.of("sms"))
-    resources = [Resource(name, *asked) for name, asked in _busy_cycles(gpu, work).items()]
+    resources = [Resource(name, *asked) for name, asked in _busy_cycles(gpu, account).items()]
     l2 = gpu.of("l2_bytes") / gpu.of("sms")
     dram = gpu.of("dram_copy") * 1e9 / share
     resources += [
-        Resource("l2", work.l2_bytes / l2, "bytes"),
-        Resource("dram", work.dram_bytes / dram, "bytes"),
-        Resource("latency", work.chain / warps, "dependent instructions"),
+        Resource("l2", account.l2_bytes / l2, "bytes"),
+        Resource("dram", account.dram_bytes / dram, "bytes"),
+        Resource("latency", account.chain / warps, "dependent instructions"),
     ]
-    return _together(resources, "cycles", 1.0, work.tensor)
+    return _together(resources, "cycles", 1.0, account.tensor)
 
 
 def _together(resources: list[Resource], unit: str, apart: float, is_open: bool) -> Estimate:
@@ -137,17 +137,17 @@ def _together(resources: list[Resource], unit: str, apart: float, is_open: bool)
     return Estimate(Interval(low, high), tuple(resources), unit, apart)
 
 
-def _busy_cycles(gpu: Gpu, work: Account) -> Mapping[str, tuple[Interval, str]]:
+def _busy_cycles(gpu: Gpu, account: Account) -> Mapping[str, tuple[Interval, str]]:
     """Cycles of one multiprocessor that did all the work, and what it does in them."""
-    issued = {"issue slots": work.instructions / gpu.of("issue")}
+    issued = {"issue slots": account.instructions / gpu.of("issue")}
     for pipe in _PIPES:
-        issued[f"pipe {pipe}"] = work.pipes.get(pipe, _NONE) * LANES / gpu.lanes(pipe)
+        issued[f"pipe {pipe}"] = account.pipes.get(pipe, _NONE) * LANES / gpu.lanes(pipe)
     busiest = max(issued, key=lambda name: (issued[name].middle, issued[name].high))
-    by_lanes = work.lanes / gpu.of("l1_lanes")
-    by_bytes = work.sectors * SECTOR / gpu.of("l1_bytes")
+    by_lanes = account.lanes / gpu.of("l1_lanes")
+    by_bytes = account.sectors * SECTOR / gpu.of("l1_bytes")
     return {
         "compute": (greatest(issued.values()), busiest),
-        "shared": (work.passes * LINE / gpu.of("shared"), "bank passes"),
+        "shared": (account.passes * LINE / gpu.of("shared"), "bank passes"),
         "l1": (greatest((by_lanes, by_bytes)), "global accesses"),
     }
 
@@ -160,12 +160,12 @@ def _spread(cycles: Interval, blocks: float, sms: Interval) -> Interval:
     return Interval(even.low, max(even.high, cycles.high * -(-blocks // sms.low) / blocks))
 
 
-def _waiting(gpu: Gpu, work: Account) -> Interval:
+def _waiting(gpu: Gpu, account: Account) -> Interval:
     """Cycles of all rounds of resident blocks: parts of a round count as such at best."""
-    slots = gpu.of("sms") * max(work.resident, 1.0)
-    rounds = work.blocks / slots.high
-    return Interval(work.chain.low * max(rounds, 1.0 if work.blocks else 0.0),
-                    work.chain.high * -(-work.blocks // slots.low))  # fmt: skip
+    slots = gpu.of("sms") * max(account.resident, 1.0)
+    rounds = account.blocks / slots.high
+    return Interval(account.chain.low * max(rounds, 1.0 if account.blocks else 0.0),
+                    account.chain.high * -(-account.blocks // slots.low))  # fmt: skip
 
 
 def _product(a: Interval, b: Interval) -> Interval:

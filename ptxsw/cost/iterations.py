@@ -43,7 +43,7 @@ class Stretch(Struct, frozen=True):
 
     label: str | None
     line: int
-    work: Account
+    account: Account
     unknown: tuple[int, ...]
 
 
@@ -112,7 +112,7 @@ class _Reader:
         }
         passes, lanes, sectors, beyond = (total(one[at] for one in asked) for at in range(4))
         beyond_l1 = Interval(0.0, beyond.high * SECTOR)
-        work = Account(
+        account = Account(
             instructions=Interval(least.instructions.low, most.instructions.high),
             pipes=pipes,
             passes=passes,
@@ -124,7 +124,7 @@ class _Reader:
             tensor=self._tensor,
         )
         label = None if header is None else cfg.name(header)
-        yield Stretch(label, self._line(min(inside)), work, tuple(unknown))
+        yield Stretch(label, self._line(min(inside)), account, tuple(unknown))
 
     def _line(self, index: int) -> int:
         return self._trace.module.source.line(self._trace.cfg.instructions[index].span.start)

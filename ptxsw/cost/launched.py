@@ -1,4 +1,4 @@
-"""The work of a whole launch: what a sample of blocks was seen to do, times the blocks."""
+"""The account of a whole launch: what a sample of blocks was seen to do, times the blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Flow(Struct, frozen=True):
     apart: CacheTraffic
 
 
-def work(
+def account(
     gpu: Gpu,
     function: Function,
     sample: Sample,

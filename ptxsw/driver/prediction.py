@@ -256,7 +256,7 @@ class _Text:
         if fits is not None and fits.warps:
             warps = exactly(float(fits.warps))
         return tuple(
-            model.of_iteration(stretch, iteration(self._gpu, stretch.work, warps))
+            model.of_iteration(stretch, iteration(self._gpu, stretch.account, warps))
             for stretch in stretches(self._gpu, trace, block, code, offset)
         )
 
@@ -342,7 +342,7 @@ class _Text:
     def _launched(
         self, function: Function, launch: Launch, fits: Resident | None, shared: int
     ) -> tuple[tuple[model.Stretch, ...], str]:
-        from ptxsw.cost.launched import work
+        from ptxsw.cost.launched import account
         from ptxsw.cost.sampled import sample
 
         if fits is None:
@@ -354,7 +354,7 @@ class _Text:
         resident = int(fits.blocks * self._gpu.of("sms").high)
         seen = sample(self._module, function.name, launch, resident)
         code = self._code.get(function.name)
-        asked = work(self._gpu, function, seen, blocks, fits, shared, code)
+        asked = account(self._gpu, function, seen, blocks, fits, shared, code)
         line = self._module.source.line(function.span.start)
         note = (
             f"one block of {blocks} was run and counted, {seen.touches.blocks} side by side for "

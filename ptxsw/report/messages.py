@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,13 +15,10 @@ from msgspec import Struct
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.printable import drawn, lines, one_line
+from ptxsw.report.layout import Paint
 from ptxsw.report.model import Finding
 from ptxsw.report.serial import Report
 from ptxsw.report.source_files import SourceFiles
-
-Paint = Callable[[str, str, str], str]
-"""Column, cell and the cell as it is padded, to the text that is written."""
-
 
 _INDENT = " " * 6
 _NO_BREAK = "\N{NO-BREAK SPACE}"

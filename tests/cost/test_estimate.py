@@ -13,7 +13,7 @@ import pytest
 from ptxsw.cost.account import Account, Interval, exactly
 from ptxsw.cost.estimate import Estimate, estimate
 from ptxsw.cost.gpu import Gpu, gpus
-from ptxsw.cost.launched import work
+from ptxsw.cost.launched import account
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.sampled import Sample, TooLong, sample
 from ptxsw.parser import parse
@@ -69,7 +69,7 @@ def run(gpu: Gpu, body: str, blocks: int, threads: int = THREADS, shared: int = 
     found = seen(body, blocks, threads, shared)
     fits = occupancy(gpu.arch, block_threads=threads, registers=32, shared=shared)
     (function,) = kernel(body, shared).kernels
-    return estimate(gpu, work(gpu, function, found, blocks, fits, shared, None))
+    return estimate(gpu, account(gpu, function, found, blocks, fits, shared, None))
 
 
 def close(found: Interval, wanted: Interval) -> bool:
