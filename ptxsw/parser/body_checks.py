@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
-from ptxsw.parser.operand_spans import operand_spans
+from ptxsw.parser.operands import operand_spans
 from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import (
     Body,

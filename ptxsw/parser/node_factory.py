@@ -8,12 +8,14 @@ from sys import intern
 from typing import Any
 
 from ptxsw.ptx.ir import (
+    Directive,
     Guard,
     Instruction,
     Label,
     Loc,
     Mem,
     Reg,
+    Statement,
     Symbol,
     Variable,
     Vec,
@@ -119,3 +121,21 @@ def plain_variable(space: str, kind: str, name: str, start: int, end: int) -> Va
     """The variable of `.space .kind name` in the outermost scope of a body, of interned words."""
     span = _new(Span, (start, end))
     return _new(Variable, (space, kind, name, span, None, (), 1, None, (), (), False, 0))
+
+
+def with_masks(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """The statements, with what pragmas tell of the next instruction in that instruction: which
+    bytes of a load are used (manual 12.2)."""
+    if not any(type(s) is Directive and s.used_bytes is not None for s in statements):
+        return statements
+    told: list[Statement] = []
+    mask: int | None = None
+    for statement in statements:
+        if type(statement) is Directive:
+            mask = mask if statement.used_bytes is None else statement.used_bytes
+        elif type(statement) is Instruction:
+            if mask is not None:
+                statement = statement.with_used_bytes(mask)
+            mask = None
+        told.append(statement)
+    return tuple(told)

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from itertools import islice
 
 from ptxsw.parser.node_factory import make_family, make_mem
+from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.scope import Scope
 from ptxsw.ptx.ir import (
     Args,
     Float,
+    Instruction,
     Int,
     Mem,
     Not,
@@ -25,6 +27,7 @@ from ptxsw.ptx.ir import (
     Vec,
 )
 from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.source import Source, Span
 
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
 _NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"
@@ -339,3 +342,33 @@ def with_parts(base: Operand, parts: tuple[str, ...]) -> Operand:
     for part in parts:
         base = RegisterPart(base, part)
     return base
+
+
+# ---------------------------------------------------------------- where operands stand
+
+_HEAD = pattern(
+    r"(?:@\s*!?\s*[A-Za-z0-9_$%]+\s*)?[A-Za-z][A-Za-z0-9_.:]*(?:\s*\.[A-Za-z0-9_:]+)*", re.ASCII
+)
+
+
+def operand_spans(source: Source, instruction: Instruction) -> tuple[Span, ...]:
+    """Spans of an instruction's operands, in order, without the blanks around them."""
+    start = instruction.span.start
+    text = blank_comments(source.slice(instruction.span)).removesuffix(";")
+    head = _HEAD.match(text)
+    assert head is not None, text
+    spans: list[Span] = []
+    depth, begin = 0, head.end()
+    for at in range(begin, len(text) + 1):
+        char = text[at] if at < len(text) else ","
+        if char in "[{(":
+            depth += 1
+        elif char in "]})":
+            depth -= 1
+        elif char == "," and depth == 0:
+            piece = text[begin:at]
+            lead = len(piece) - len(piece.lstrip())
+            if piece.strip():
+                spans.append(Span(start + begin + lead, start + begin + len(piece.rstrip())))
+            begin = at + 1
+    return tuple(spans)

@@ -16,23 +16,11 @@ from sys import intern
 
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.body_checks import require_declared
-from ptxsw.parser.line_reader import DECLARED, DECLARING, read_lines
-from ptxsw.parser.masks import with_masks
-from ptxsw.parser.node_factory import (
-    make_instruction,
-    make_label,
-    make_loc,
-    make_reg,
-    make_span,
-    plain_variable,
-    usual_variable,
-)
-from ptxsw.parser.operands import BLANKS, NAME, Operands, Unreadable, split
-from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
-from ptxsw.parser.scope import Scope
-from ptxsw.parser.statement_patterns import (
+from ptxsw.parser.line_reader import (
     BRACE,
     COMMENT,
+    DECLARED,
+    DECLARING,
     DIRECTIVE,
     DOTTED,
     LABEL,
@@ -46,7 +34,21 @@ from ptxsw.parser.statement_patterns import (
     SIDE_LOC,
     STATEMENT,
     WORD,
+    read_lines,
 )
+from ptxsw.parser.node_factory import (
+    make_instruction,
+    make_label,
+    make_loc,
+    make_reg,
+    make_span,
+    plain_variable,
+    usual_variable,
+    with_masks,
+)
+from ptxsw.parser.operands import BLANKS, NAME, Operands, Unreadable, split
+from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
+from ptxsw.parser.scope import Scope
 from ptxsw.parser.surroundings import Guards, Surroundings
 from ptxsw.parser.variables import BadDeclaration, Declaration, usual_declaration
 from ptxsw.ptx.errors import ParseError
