@@ -11,7 +11,6 @@ import os
 import sys
 
 from ptxsw import __version__
-from ptxsw.build import prefilter as prefilter
 from ptxsw.toolchain import cache
 from ptxsw.toolchain.cache import Answer
 from ptxsw.toolchain.process import Finished, PrivateFile, run_captured
@@ -77,11 +76,8 @@ class Job:
     def run(self) -> Finished | None:
         """Does what ptxas would have done: what it said, or None where the real one is to do it
         with the arguments it was given. Raises Lost, ValueError or OSError."""
-        answers = {
-            item.index: self._answer(item)
-            for item in self._line.inputs
-            if prefilter.may_contain_candidates(self._texts.get(item.index, b""))
-        }
+        found = {item.index: self._answer(item) for item in self._line.inputs}
+        answers = {index: answer for index, answer in found.items() if answer is not None}
         faults = dict.fromkeys(a.fault for a in answers.values() if a.fault)
         if faults and self._settings.strict:
             raise ValueError("; ".join(faults))
@@ -95,13 +91,20 @@ class Job:
 
     # ------------------------------------------------------------ answers
 
-    def _answer(self, item: Input) -> Answer:
+    def _answer(self, item: Input) -> Answer | None:
         """What was kept, or what is made of the text now; one that was not finished in time is
-        asked for again where there is more time."""
-        text = self._texts[item.index]
+        asked for again where there is more time. None where nothing can be made of it."""
+        text = self._texts.get(item.index)
+        if text is None:
+            return None
         name = self._name(text)
         answer = self._store.get(name) if self._store is not None else None
         if answer is None or 0 < answer.limit < self._settings.timeout:
+            _find_packages()  # the script starts Python without, which is quicker
+            from ptxsw.build import prefilter
+
+            if not prefilter.may_contain_candidates(text):
+                return None
             display = "<ptx>" if item.is_text or item.is_stdin else item.value
             answer = self._compute(text, display)
             if not answer.fault or answer.limit:  # a fault of ours may not come again
@@ -142,10 +145,6 @@ class Job:
 
     def _perform(self, call: Call, tell: Tell) -> None:
         """In a fork of this process: does what is asked for, and tells the answer last."""
-        if "site" not in sys.modules:  # the quick path goes without installed packages
-            import site
-
-            site.main()
         if self._target.called == "ptxas":  # the one to ask what code costs
             os.environ["PTXSW_REAL_PTXAS"] = self._target.path
         tell(cache.encode(self._optimize(call, tell)))
@@ -257,6 +256,17 @@ class Job:
                 save_report(self._settings.report, path, self._line.arch or "", report)
             except OSError as error:
                 self._target.log(f"no report: {error}")
+
+
+def _find_packages() -> None:
+    """Makes installed packages known to this process."""
+    if "site" not in sys.modules:
+        import site
+
+        site.main()
+    from ptxsw.driver import lean_start
+
+    lean_start.import_msgspec()
 
 
 def names_a_line(message: bytes, values: dict[int, str]) -> bool:

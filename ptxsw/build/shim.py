@@ -13,7 +13,6 @@ import os
 import sys
 
 from ptxsw import __version__
-from ptxsw.build import prefilter as prefilter
 from ptxsw.build.arguments import CommandLine, expand, has_options_file
 from ptxsw.build.real_assembler import Target
 from ptxsw.toolchain import find
@@ -109,7 +108,7 @@ def _work(settings: Settings, target: Target, read: Read) -> Finished | None:
     for item in line.inputs:
         if settings.skip.has_file(item.value, texts.get(item.index, b"")):
             texts.pop(item.index, None)
-    if not any(prefilter.may_contain_candidates(text) for text in texts.values()):
+    if not texts:
         return None
     from ptxsw.build.assembler_job import Job
 

@@ -100,15 +100,22 @@ def _cubin(output: str) -> Iterator[Path]:
 
 
 @app.command("exec", context_settings=RAW)
-def exec_(command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")]) -> None:
-    """Run a build in which every ptxas is the stand-in.
+def exec_(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")],
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Print one line at the end: how many kernels changed.")
+    ] = False,
+) -> None:
+    """Run a build in which every ptxas is the wrapper.
 
-    A PTXSW_ variable that makes no sense is said before the build begins, which runs all the same.
+    Invalid PTXSW_* settings are reported first; the build still runs. It ends with the status of
+    the command.
 
     \b
       ptxsw exec -- make -j8
+      ptxsw exec --stats -- cmake --build build
       PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- cmake --build build
     """
     from ptxsw.cli import exec_run
 
-    exec_run.run(command)
+    exec_run.run(command, stats=stats)

@@ -11,9 +11,10 @@ NOT_FOUND = 127  # what a shell says of a command that it does not find
 NOT_RUN = 126  # and of one that it cannot run
 
 
-def run(command: list[str]) -> NoReturn:
-    """Starts the build; where the wrapper cannot be put before ptxas, the build runs without it.
-    Ends with 127 or 126, as a shell does, where the command is not found or cannot be run."""
+def run(command: list[str], *, stats: bool = False) -> NoReturn:
+    """Becomes the build, or with `stats` runs it, and says in one line what became of it. Where the
+    wrapper cannot be put before ptxas, the build runs without it. Ends with 127 or 126, as a shell
+    does, where the command is not found or cannot be run."""
     from ptxsw.build.environment import build_environment, setting_problems
     from ptxsw.build.toolkit import ToolkitError
     from ptxsw.toolchain.process import without_our_locale
@@ -29,8 +30,45 @@ def run(command: list[str]) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     try:
         sys.stderr.flush()
+        if stats:
+            _run_and_sum_up(command, environ)
         os.execvpe(command[0], command, environ)
     except OSError as error:
         sys.stderr.write(f"ptxsw: {command[0]}: {error.strerror}\n")
         sys.stderr.flush()
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN)
+
+
+def _run_and_sum_up(command: list[str], environ: dict[str, str]) -> NoReturn:
+    """Runs a build to its end, prints a line about its kernels, and ends as it did. Raises OSError
+    where it cannot be started."""
+    import subprocess
+    import time
+    from contextlib import ExitStack
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from ptxsw.report.build import head_line, load, summed
+    from ptxsw.toolchain.process import end_by
+
+    with ExitStack() as stack:
+        if not environ.get("PTXSW_REPORT"):
+            environ["PTXSW_REPORT"] = stack.enter_context(TemporaryDirectory(prefix="ptxsw-"))
+        begin = time.time()
+        for number in (signal.SIGINT, signal.SIGQUIT):  # the build's answer to them is ours
+            signal.signal(number, signal.SIG_IGN)
+        child = subprocess.Popen(command, env=environ, preexec_fn=_answer_signals)
+        status = child.wait()
+        reports = Path(environ["PTXSW_REPORT"])
+        build = load(reports, since=begin) if reports.is_dir() else None
+        line = "0 kernels seen" if build is None else head_line(summed(build))
+        sys.stderr.write(f"ptxsw: {line}\n")
+    sys.stderr.flush()
+    if status < 0:
+        end_by(-status)
+    sys.exit(status)
+
+
+def _answer_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)

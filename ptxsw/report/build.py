@@ -27,12 +27,15 @@ class Build(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-def load(directory: Path) -> Build:
-    """All reports in a directory. Raises OSError where it can't be read."""
+def load(directory: Path, since: float = 0.0) -> Build:
+    """All reports in a directory that were written since then (seconds since 1970). Raises OSError
+    where it can't be read."""
     reports: list[Report] = []
     problems: list[str] = []
     for path in sorted(directory.iterdir()):
         if path.suffix != ".json" or path.name.startswith(".") or not path.is_file():
+            continue
+        if path.stat().st_mtime < since - _CLOCK:
             continue
         one = load_one(path.read_bytes(), str(path))
         reports += one.reports
@@ -48,6 +51,9 @@ def load_one(text: str | bytes, name: str) -> Build:
         return Build((), (f"{one_line(name)}: {error}",))
 
 
+_CLOCK = 2.0  # seconds by which the clock of a file system may be behind
+
+
 class Figures(Struct, frozen=True, omit_defaults=True):
     """What ptxas makes of a kernel: registers of a thread, and what a warp does that runs through
     it once, each loop taken 16 times."""
@@ -55,6 +61,8 @@ class Figures(Struct, frozen=True, omit_defaults=True):
     instructions: float
     wavefronts: float
     registers: int
+    at_least: float  # cycles of a multiprocessor, if all of its resources work side by side
+    at_most: float | None  # and one after the other; None where that is not modelled
 
 
 class ChangedKernel(Struct, frozen=True, omit_defaults=True):
@@ -128,7 +136,11 @@ def _changed(report: Report, kernel: Kernel, rewrites: Mapping[str, int]) -> Cha
 
 
 def _figures(cost: Cost | None) -> Figures | None:
-    return None if cost is None else Figures(cost.instructions, cost.wavefronts, cost.registers)
+    if cost is None:
+        return None
+    return Figures(
+        cost.instructions, cost.wavefronts, cost.registers, cost.at_least, cost.at_most
+    )  # fmt: skip
 
 
 def summary(build: Build, paint: Paint = plain, width: int | None = None) -> str:
@@ -149,10 +161,7 @@ def summary_json(build: Build) -> dict[str, Any]:
 
 
 def _drawn(told: Summary, draw: Callable[[Table], list[str]], form: Callable[[str], str]) -> str:
-    head = f"{len(told.changed)} of {_plural(told.kernels, 'kernel')} changed"
-    if told.rewrites:
-        head += f": {_counts(told.rewrites)}"
-    parts = [[form(head)]]
+    parts = [[form(head_line(told))]]
     if told.changed:
         parts.append(draw(_table(told.changed)))
     if told.left_alone:
@@ -162,6 +171,12 @@ def _drawn(told: Summary, draw: Callable[[Table], list[str]], form: Callable[[st
         parts.append([form(warning) for warning in told.warnings])
     parts.append([f"{_plural(told.files, 'file')}, {told.seconds:.1f} s of analysis"])
     return "\n".join("".join(f"{line}\n" for line in part) for part in parts)
+
+
+def head_line(told: Summary) -> str:
+    """ "2 of 9 kernels changed: bank-conflicts 1, vectorize 4"."""
+    head = f"{len(told.changed)} of {_plural(told.kernels, 'kernel')} changed"
+    return f"{head}: {_counts(told.rewrites)}" if told.rewrites else head
 
 
 def _table(changed: Sequence[ChangedKernel]) -> Table:
@@ -176,6 +191,7 @@ def _table(changed: Sequence[ChangedKernel]) -> Table:
         name: [_step(one, name) for one in changed]
         for name in ("instructions", "wavefronts", "registers")
     }
+    figures["cycles"] = [_cycles(one) for one in changed]
     columns |= {name: cells for name, cells in figures.items() if any(cells)}
     rows = tuple(zip(*columns.values(), strict=True))
     return Table(tuple(columns), rows, frozenset(figures))
@@ -186,6 +202,16 @@ def _step(one: ChangedKernel, name: str) -> str:
     if one.before is None or one.after is None:
         return ""
     return f"{getattr(one.before, name):g} to {getattr(one.after, name):g}"
+
+
+def _cycles(one: ChangedKernel) -> str:
+    """The predicted time of a warp on a multiprocessor: "73-180 to 70-122"."""
+    if one.before is None or one.after is None:
+        return ""
+    return " to ".join(
+        f"{cost.at_least:.0f}-{'?' if cost.at_most is None else f'{cost.at_most:.0f}'}"
+        for cost in (one.before, one.after)
+    )
 
 
 def _counts(rewrites: Mapping[str, int]) -> str:

@@ -20,9 +20,22 @@ def test_every_rewrite_is_in_the_summary(build: Build) -> None:
     assert head == "1 of 1 kernel changed: bank-conflicts 1"
     assert names.split() == [
         "file", "arch", "kernel", "rewrites", "instructions", "wavefronts", "registers",
+        "cycles",
     ]  # fmt: skip
     assert row.split()[:5] == ["turn.ptx", "sm_80", "turn", "bank-conflicts", "1"]
     said = json.loads(build.ptxsw("report", "reports", "--format", "json").stdout)
     (turn,) = said["changed"]
     assert turn["rewrites"] == said["rewrites"] == {"bank-conflicts": 1}
     assert turn["after"]["wavefronts"] < turn["before"]["wavefronts"] / 4
+
+
+def test_exec_prints_one_line_if_asked(build: Build) -> None:
+    """On standard error, so that the build's own output stays as it is; nothing is left behind."""
+    (build.work / "turn.ptx").write_bytes(TURN.read_bytes())
+    ptxas = ("ptxas", "-arch=sm_80", "turn.ptx", "-o", "out")
+    done = build.ptxsw("exec", "--stats", "--", *ptxas)
+    assert (done.status, done.stdout) == (0, b"")
+    assert done.stderr == b"ptxsw: 1 of 1 kernel changed: bank-conflicts 1, read-only-loads 1\n"
+    assert build.ptxsw("exec", "--stats", "--", "false").status == 1
+    quiet = build.ptxsw("exec", "--", *ptxas)
+    assert (quiet.status, quiet.stdout, quiet.stderr) == (0, b"", b"")

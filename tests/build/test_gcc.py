@@ -103,19 +103,6 @@ def test_gcc_rewrites(files: Path, real: str) -> None:
     assert "rewritten" in (files / "log").read_text()
 
 
-def test_old_ptx_of_gcc_gets_no_shuffles(files: Path, real: str) -> None:
-    """GCC's default is PTX 6.0, which has no activemask: a text that only shuffles could change is
-    not even asked about. Other rewrites need none, such as those that name an access's memory."""
-    shuffles_only = KERNEL.replace("ld.f32", "ld.global.f32").replace("st.f32", "st.global.f32")
-    for version, kernel, asked in (
-        ("6.0", shuffles_only, False), ("7.0", shuffles_only, True), ("6.0", KERNEL, True),
-    ):  # fmt: skip
-        (files / "k.s").write_text(PREAMBLE.format(version=version) + kernel)
-        done = call(files, real, "sub", "--no-verify", "-o", "out", "k.s")
-        assert done.status == 0
-        assert (b"sub.rn.f32" in (files / "out").read_bytes()) == asked, (version, kernel)
-
-
 @pytest.mark.parametrize("behaviour", ["hang", "raise", "bad"])
 def test_gcc_faults_fall_back(behaviour: str, files: Path, real: str, ptxas: str) -> None:
     path = {"PATH": f"{Path(ptxas).parent}:{os.environ['PATH']}"}  # it has ptxas check the text

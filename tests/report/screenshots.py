@@ -21,6 +21,17 @@ PICTURES = (
 )
 
 
+SUMMARY = """<body style="margin:0;background:#16181d;color:#e6e6e6">
+<pre style="margin:20px;font:15px/1.5 'DejaVu Sans Mono',monospace">{}</pre>"""
+
+
+def summary() -> str:
+    """The summary of a build as `docs/integrations.md` has it, as in a terminal."""
+    text = (ROOT / "docs" / "integrations.md").read_text().partition("## Reports of a build")[2]
+    shown = text.partition("```text\n")[2].partition("```")[0]
+    return SUMMARY.format(f"$ ptxsw report reports\n{shown}")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         browser = Browser(Path(directory, "chromium"))
@@ -34,6 +45,11 @@ def main() -> None:
                 picture = IMAGES / f"{name}.png"
                 browser.screenshot(picture)
                 Image.open(picture).convert("RGB").quantize(48).save(picture, optimize=True)
+            page = Path(directory, "summary.html")
+            page.write_text(summary())
+            browser.resize(1000, 330)
+            browser.open(page)
+            browser.screenshot(IMAGES / "summary.png")
         finally:
             browser.close()
 
