@@ -78,6 +78,13 @@ class LoopSums:
         end decides."""
         return None if self._facts.again is None else self._read(self._facts.again)
 
+    @property
+    def again_by_count(self) -> Term | None:
+        """The same as what held before any iteration but the first, over the count of those before
+        it and values from before the loop; None where that depends on how the loop is entered."""
+        held = self._trace.again.get(self.terms.iteration(self._facts.label), frozenset())
+        return next(iter(held)) if len(held) == 1 else None
+
     def changes(self, atom: Term) -> bool:
         """May an atom be another value in another iteration?"""
         return self.registers.get(atom) is None or self.registers[atom] in self._set_inside

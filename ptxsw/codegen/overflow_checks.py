@@ -7,7 +7,7 @@ the branch, into new registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct, field
 
@@ -25,7 +25,7 @@ from ptxsw.ptx.source import Source
 _ARITHMETIC = frozenset(
     "abs add and cvt mad max min mov mul mul24 neg not or selp shl shr sub xor".split()  # noqa: SIM905
 )
-_LONGEST = 16
+_LONGEST = 24
 _WORD = pattern(r"[%$\w]+")
 
 Key = tuple[int, Reg, int, bool]
@@ -89,21 +89,33 @@ def _key(guard: WrapGuard) -> Key:
 def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...] | None:
     """The instructions from `at` on that make up the value `reg` has before instruction
     `index`, in order; None where they do more than compute, or are many."""
-    wanted = {reg}
+    backwards = range(index - 1, at - 1, -1)
+    found = computation(plan.instructions, plan.written, backwards, (reg,))
+    # What is left is read at `at`, where a register of an inner scope has no meaning yet.
+    if found is None or not all(plan.function.body.means(one, at) for one in found[1]):
+        return None
+    return found[0]
+
+
+def computation(
+    code: Sequence[Instruction], written: Sequence[tuple[Reg, ...]], backwards: Iterable[int],
+    registers: Iterable[Reg],
+) -> tuple[tuple[int, ...], Set[Reg]] | None:  # fmt: skip
+    """Those of some instructions, given last first, that make up what registers hold behind them,
+    in order, and the registers that they begin with; None where they do more than compute, or are
+    many."""
+    wanted = set(registers)
     positions: list[int] = []
-    for position in range(index - 1, at - 1, -1):
-        if wanted.isdisjoint(plan.written[position]):
+    for position in backwards:
+        if wanted.isdisjoint(written[position]):
             continue
-        instruction = plan.instructions[position]
+        instruction = code[position]
         if not computes(instruction) or len(positions) == _LONGEST:
             return None
         positions.append(position)
-        wanted -= set(plan.written[position])
-        wanted |= {used for used in isa.uses(instruction) if isinstance(used, Reg)}
-    # What is left is read at `at`, where a register of an inner scope has no meaning yet.
-    if not all(plan.function.body.means(one, at) for one in wanted):
-        return None
-    return tuple(reversed(positions))
+        wanted.difference_update(written[position])
+        wanted.update(used for used in isa.uses(instruction) if isinstance(used, Reg))
+    return tuple(reversed(positions)), wanted
 
 
 def computes(instruction: Instruction) -> bool:

@@ -10,11 +10,10 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw.changes.change import INDEX_MAY_WRAP
-from ptxsw.codegen.overflow_checks import computes
+from ptxsw.codegen.overflow_checks import computation
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.grid import FARTHEST
 from ptxsw.facts.grid_facts import GridFacts
-from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.base import Kernel
@@ -25,8 +24,6 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
-
-_LONGEST = 24  # instructions that make an address
 
 
 class Stream(Struct, frozen=True):
@@ -182,22 +179,16 @@ class LoopStreams:
         """The instructions of an iteration that make an address, in order; None where they do more
         than compute, or do not always stand before it."""
         base = isa.address(access.instruction).base
-        wanted = {base} if isinstance(base, Reg) else set()
-        positions: list[int] = []
         at = bisect_left(self._iteration, self._when(access.index), key=self._when)
-        while (at := max((self._writer_before(reg, at) for reg in wanted), default=-1)) >= 0:
-            index = self._iteration[at]
-            instruction = self.cfg.instructions[index]
-            if not computes(instruction) or len(positions) == _LONGEST:
-                return None
-            positions.append(index)
-            wanted = (wanted - set(defs(instruction))) | uses(instruction)
-        # What is left is read from before the slice. If a block that only some iterations pass
-        # writes it, the slice would compute another address in front of the loop.
-        elsewhere = {reg for reg in wanted if any(reg in d for d in self._sometimes)}
-        if elsewhere or any(reg.scope for reg in wanted):
+        found = computation(
+            self.cfg.instructions, self.cfg.written, reversed(self._iteration[:at]),
+            (base,) if isinstance(base, Reg) else (),
+        )  # fmt: skip
+        # What they begin with is read from before them. If a block that only some iterations pass
+        # writes it, they would compute another address in front of the loop.
+        if found is None or any(reg.scope or reg in self._sometimes for reg in found[1]):
             return None
-        return tuple(reversed(positions))
+        return found[0]
 
     def _when(self, index: int) -> tuple[int, int]:
         """When an instruction comes in an iteration that passes it."""
@@ -209,20 +200,10 @@ class LoopStreams:
         return self.cfg.indices(self.cfg.in_order(self.always))
 
     @cached_property
-    def _writers(self) -> dict[Reg, list[int]]:
-        """Where each register is written: positions in `_iteration`."""
-        return writers([self.cfg.written[index] for index in self._iteration])
-
-    def _writer_before(self, reg: Reg, at: int) -> int:
-        """The last position before one that writes a register; -1 where there is none."""
-        places = self._writers.get(reg, ())
-        earlier = bisect_left(places, at)
-        return places[earlier - 1] if earlier else -1
-
-    @cached_property
-    def _sometimes(self) -> list[tuple[Reg, ...]]:
+    def _sometimes(self) -> frozenset[Reg]:
         """What is written in blocks that not every iteration passes."""
-        return [self.cfg.written[at] for at in self.cfg.indices(self.loop.blocks - self.always)]
+        blocks = self.loop.blocks - self.always
+        return frozenset(reg for at in self.cfg.indices(blocks) for reg in self.cfg.written[at])
 
     # ------------------------------------------------------------ who may write
 

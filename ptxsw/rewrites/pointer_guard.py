@@ -35,7 +35,7 @@ from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import signed_number
 from ptxsw.rewrites.loop_guard import deciding_comparison, last_writer
 from ptxsw.terms import op
-from ptxsw.terms.node import split
+from ptxsw.terms.node import Term, split
 
 _EQUAL = frozenset({"eq", "ne"})
 _WIDE = (("s64",), ("u64",), ("b64",))
@@ -126,31 +126,31 @@ class PointerGuards:
         compared = self._cfg.instructions[self._at].operands[1]
         latch = self._cfg.blocks[self._loop.latches[0]]
         if last_writer(self._cfg, self._at, latch.end, compared) is not None:
-            return None
-        again = self._sums.again
-        if again is None or again.kind is not op.NOT or again.args[0].kind is not op.EQ:
-            return None
-        (equal,) = again.args
+            return None  # ptxas makes more of it
         # The loop ends when this is 0; one of its sides is the end.
-        left, items = split(self._sums.terms.sub(*equal.args))
-        if len(items) != 1 or items[0][0] not in self._sums.registers:
+        left, items = self._until_0(self._sums.again)
+        first, counted = self._until_0(self._sums.again_by_count)
+        if len(items) != 1 or len(counted) != 1 or items[0][0] not in self._sums.registers:
             return None
-        sign = wrapped(items[0][1], 32)
-        if abs(sign) != 1 or equal.args[0].width != 32:
+        register, sign = self._sums.registers[items[0][0]], wrapped(items[0][1], 32)
+        step, grown = signed_number(self._sums.step(items[0][0])), wrapped(counted[0][1], 32)
+        if abs(sign) != 1 or register.scope or not step or abs(step) & (abs(step) - 1):
             return None
-        register = self._sums.registers[items[0][0]]
-        step, first = (
-            signed_number(self._sums.step(items[0][0])),
-            first_number(self._cfg, self._loop, register),
-        )
-        if register.scope or not step or first is None or abs(step) & (abs(step) - 1):
-            return None
-        last = wrapped(-sign * left, 32)
-        distance = (last - first if step > 0 else first - last) % (1 << 32)
+        # Behind `n` iterations the difference is `first + grown · n`.
+        distance = (-first if grown > 0 else first) % (1 << 32)
         # Otherwise the counter would step over its end.
-        if distance % abs(step) or not self._is_free():
+        if abs(grown) != abs(step) or distance % abs(step) or not self._is_free():
             return None
-        return _Counter(register, last, step, distance // abs(step) + 1)
+        iterations = (distance or 1 << 32) // abs(step)
+        return _Counter(register, wrapped(-sign * left, 32), step, iterations)
+
+    def _until_0(self, again: Term | None) -> tuple[int, tuple[tuple[Term, int], ...]]:
+        """The number and the other summands of the difference of 32 bits on which a loop goes round
+        until it is 0; none where there is no such difference."""
+        if again is None or again.kind is not op.NOT or again.args[0].kind is not op.EQ:
+            return 0, ()
+        a, b = again.args[0].args
+        return split(self._sums.terms.sub(a, b)) if a.width == 32 else (0, ())
 
     def _is_free(self) -> bool:
         """Does an iteration need the counter for the comparison only?"""
@@ -195,27 +195,6 @@ class PointerGuards:
         result = frozenset(self._cfg.written[self._at])
         between = range(before, self._at)
         return all(result.isdisjoint((*self._cfg.read[i], *self._cfg.written[i])) for i in between)
-
-
-def first_number(cfg: Cfg, loop: Loop, register: Reg) -> int | None:
-    """The number that a register holds as a loop begins, the same on all paths to it."""
-    numbers: set[int] = set()
-    seen = set(loop.blocks)
-    work = [loop.header]
-    while work:
-        before = [n for n in cfg.predecessors[work.pop()] if n not in seen]
-        seen.update(before)
-        for number in before:
-            block = cfg.blocks[number]
-            at = last_writer(cfg, block.start, block.end, register)
-            if at is None:
-                work.append(number)
-                continue
-            move = cfg.instructions[at]
-            if move.opcode != "mov" or move.guard or not isinstance(move.operands[1], Int):
-                return None
-            numbers.add(move.operands[1].value)
-    return numbers.pop() if len(numbers) == 1 else None
 
 
 def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:
