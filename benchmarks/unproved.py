@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from benchmarks.auto import files
 from benchmarks.rewrites import lines
-from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME
 from ptxsw.ptx.errors import PtxError

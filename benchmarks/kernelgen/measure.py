@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.kernelgen.cases import Case, Run
 from benchmarks.kernelgen.operators import Array
 from ptxsw.cost.occupancy import occupancy
-from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
 from ptxsw.simt.run import launch

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ptxsw.changes.assumptions import ASSUMPTIONS
 from ptxsw.changes.change import Refusal
 from ptxsw.driver.kernel_state import Progress, RewrittenState, rewritten
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ptxsw.rewrites.base import Attempt, Rewrite
 
     Text = tuple[tuple[Edit, ...], Module]
+
+
+UNCHECKED = "the text written for it could not be proved right"
 
 
 class CheckedTexts:
@@ -85,10 +89,8 @@ class CheckedTexts:
         wrote it."""
         if self._stand_in is not None and attempt.rewrite == self._stand_in.name:
             return None
-        from ptxsw.driver import checking
-
         try:
-            return checking.problem(attempt, text, share)
+            return problem(attempt, text, share)
         except OutOfTime:
             return OUT_OF_TIME
 
@@ -128,3 +130,25 @@ class CheckedTexts:
             each.attempts[number] = replace(attempt, changes=(), refusals=refusals, choice=None)
         else:
             each.drop(number, reason)
+
+
+def problem(attempt: Attempt, text: Module, share: float = 1.0) -> str | None:
+    """Why the text that was written is not taken: it does not do what the one before did, or
+    whether it does cannot be told. None where it is right. Raises OutOfTime where that share of
+    the kernel's time is spent."""
+    from ptxsw.validate import Proved, validate  # not for what stays as it is
+
+    kernel = attempt.kernel
+    budget = kernel.budget.until(share)
+    budget.check()
+    claims = tuple(dict.fromkeys(claim for c in attempt.changes for claim in c.claims))
+    assume = frozenset(kernel.options.assume & ASSUMPTIONS.keys())
+    outcome = validate(
+        (kernel.module, kernel.function),
+        (text, text.kernel(kernel.function.name)),
+        claims=claims,
+        assume=assume,
+        shared_layout=attempt.shared_layout,
+        budget=budget,
+    )
+    return None if isinstance(outcome, Proved) else f"{UNCHECKED}: {outcome}"

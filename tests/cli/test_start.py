@@ -69,7 +69,7 @@ HEAVY = (
     "pathlib",
     "fractions",
 )
-CHECKS = ("ptxsw.validate", "ptxsw.verify", "ptxsw.simt", "ptxsw.driver.checking")
+CHECKS = ("ptxsw.validate", "ptxsw.verify", "ptxsw.simt")
 JUDGES = ("ptxsw.findings", "ptxsw.driver.description", "ptxsw.report.describe", "ptxsw.cost")
 
 
@@ -128,7 +128,7 @@ def test_a_kernel_that_stays_is_neither_checked_nor_weighed(mode: str, tmp_path:
 def test_what_is_changed_is_checked(tmp_path: Path) -> None:
     """So the tests above can fail."""
     modules = run("optimize", JACOBI, "-o", tmp_path / "o", "--mode", "force")
-    assert "ptxsw.driver.checking" in modules and "ptxsw.rewrites.joint" in modules
+    assert "ptxsw.validate" in modules and "ptxsw.rewrites.joint" in modules
     assert "ptxsw.driver.description" in run("analyze", JACOBI)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ptxsw.cost.counted import cannot_count
-from ptxsw.driver import checking
+from ptxsw.driver import checked_texts
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
@@ -41,7 +41,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         found["validate"] += 1
         return validate(*args, **more)
 
-    monkeypatch.setattr(checking, "validate", counted)
+    monkeypatch.setattr("ptxsw.validate.validate", counted)
     return found
 
 
@@ -79,12 +79,12 @@ def test_what_others_build_on_is_checked_first(checks: Counter[str]) -> None:
 
 def test_what_pays_and_cannot_be_proved_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was weighed but that, so nothing was decided."""
-    monkeypatch.setattr(checking, "validate", lambda *_, **__: Unproved("a loop has no end"))
+    monkeypatch.setattr("ptxsw.validate.validate", lambda *_, **__: Unproved("a loop has no end"))
     text, kernel = auto(PAYS, "strength-reduction")
     assert text == PAYS.read_text()
     assert not kernel.rewrites and kernel.decision is None
     (reason,) = reasons(kernel, "strength-reduction")
-    assert reason.startswith(checking.UNCHECKED) and "a loop has no end" in reason
+    assert reason.startswith(checked_texts.UNCHECKED) and "a loop has no end" in reason
 
 
 MEASURED = """.visible .entry k(.param .u64 .ptr .global .align 16 out, .param .u64 in)
@@ -132,7 +132,7 @@ def test_what_stands_behind_measured_shuffles_is_checked(
     def second_fails(*kernels: Any, **more: Any) -> Any:
         return validate(*kernels, **more) if next(calls) else Unproved("no reason")
 
-    monkeypatch.setattr(checking, "validate", second_fails)
+    monkeypatch.setattr("ptxsw.validate.validate", second_fails)
     (kernel,) = optimize(text, options).report.kernels
     assert {r.rewrite for r in kernel.rewrites or ()} == {"shuffle"}
     assert any("no reason" in reason for reason in reasons(kernel, "vectorize"))
@@ -142,7 +142,7 @@ def test_a_check_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch
     def slow(*_: Any, **__: Any) -> Any:
         raise OutOfTime
 
-    monkeypatch.setattr(checking, "validate", slow)
+    monkeypatch.setattr("ptxsw.validate.validate", slow)
     text, kernel = auto(PAYS, "strength-reduction")
     assert text == PAYS.read_text()
     assert reasons(kernel, "strength-reduction") == {OUT_OF_TIME}
@@ -161,7 +161,7 @@ def test_what_was_made_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         calls += 1
         return Unproved("no reason") if calls == 3 else validate(*kernels, **more)
 
-    monkeypatch.setattr(checking, "validate", third_fails)
+    monkeypatch.setattr("ptxsw.validate.validate", third_fails)
     text, kernel = auto(path, *before, "strength-reduction")
     assert (calls, text) == (3, expected)
     assert {r.rewrite for r in kernel.rewrites or ()} == set(before)
@@ -194,7 +194,7 @@ def test_what_was_built_on_a_wrong_text_is_made_anew(
         calls += 1
         return Unproved("no reason") if calls == wrong else validate(*kernels, **more)
 
-    monkeypatch.setattr(checking, "validate", one_fails)
+    monkeypatch.setattr("ptxsw.validate.validate", one_fails)
     text, kernel = auto(path, *names)
     failed = names[wrong - 1]
     assert any("no reason" in reason for reason in reasons(kernel, failed))

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.loads import ROW, kernel
 from ptxsw.changes.plan import ServedLoad
-from ptxsw.driver import checking
+from ptxsw.driver import checked_texts
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
@@ -33,13 +33,13 @@ def rewritten(
     patch: pytest.MonkeyPatch, check: Check, scheme: str = "paper", form: str = "keep"
 ) -> tuple[list[list[int]], Kernel]:
     """The loads of each text that was checked, and the report. What is kept is proved."""
-    problem, tried = checking.problem, list[list[int]]()
+    problem, tried = checked_texts.problem, list[list[int]]()
 
     def answer(made: Attempt, text: Module, share: float = 1.0) -> str | None:
         tried.append(served(made))
         return check(tried[-1]) or problem(made, text, share)
 
-    patch.setattr(checking, "problem", answer)
+    patch.setattr(checked_texts, "problem", answer)
     result = optimize(TEXT, Options("force", scheme=scheme, form=form))
     old, new = parse(TEXT), parse(result.text)
     assert isinstance(validate((old, old.kernel("k")), (new, new.kernel("k"))), Proved)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.changes.options import Options
-from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import optimize
 from tests.real import FIXTURES, text_of
 

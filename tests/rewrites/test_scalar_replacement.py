@@ -16,7 +16,7 @@ import pytest
 from benchmarks.machine_loops import count, inner_loops
 from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
-from ptxsw.driver import checking
+from ptxsw.driver import checked_texts
 from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
 from ptxsw.rewrites.base import Attempt
@@ -309,12 +309,12 @@ def test_a_row_whose_source_is_loaded_is_shuffled() -> None:
 
 def test_a_rotation_that_is_taken_back_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check does not prove it: the load stays, and is the source of a shuffle."""
-    real = checking.problem
+    real = checked_texts.problem
 
     def problem(made: Attempt, *rest: Any) -> str | None:
         return "not proved" if made.rewrite == NAME else real(made, *rest)
 
-    monkeypatch.setattr(checking, "problem", problem)
+    monkeypatch.setattr(checked_texts, "problem", problem)
     assert both(ROW, NAME, "shuffle") == ([("shuffle", 24)], [])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.auto import files
 from benchmarks.unproved import Unproved, main, show, unproved
-from ptxsw.driver import checking
+from ptxsw.driver import checked_texts
 from ptxsw.emulator.budget import OUT_OF_TIME
 from ptxsw.rewrites.base import Attempt
 from tests.rewrites.test_weighing import PROGRAMS
@@ -18,9 +18,9 @@ def test_what_is_taken_back_is_listed(
     """With its reason; what ran out of time apart."""
 
     def problem(attempt: Attempt, *_: object) -> str:
-        return f"{checking.UNCHECKED}: as is said of {attempt.rewrite}"
+        return f"{checked_texts.UNCHECKED}: as is said of {attempt.rewrite}"
 
-    monkeypatch.setattr(checking, "problem", problem)
+    monkeypatch.setattr(checked_texts, "problem", problem)
     assert main([str(PROGRAMS / "chunks.ptx")]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "texts that could not be proved right: 2"

@@ -15,7 +15,7 @@ from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.options import FORMS, SCHEMES
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
-from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
 from ptxsw.simt import launch

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import Options, optimize
 from tests.shuffle.pairs import Pair
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results

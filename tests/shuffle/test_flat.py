@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from benchmarks.kernelgen import operators
 from benchmarks.programs.flat import FLAT
-from ptxsw.driver import checking
+from ptxsw.driver import checked_texts
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
@@ -79,19 +79,19 @@ def test_shuffles_stay_where_the_loop_does_not_become_uniform(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if `validate`, which alone decides about uniform loops, could not prove the loop."""
-    problem = checking.problem
+    problem = checked_texts.problem
 
     def unproved(made: Attempt, text: Module, share: float = 1.0) -> str | None:
         loops = any(change.rewrite == UNIFORM_LOOPS for change in made.changes)
-        return checking.UNCHECKED if loops else problem(made, text, share)
+        return checked_texts.UNCHECKED if loops else problem(made, text, share)
 
-    monkeypatch.setattr(checking, "problem", unproved)
+    monkeypatch.setattr(checked_texts, "problem", unproved)
     result = optimize(FLAT[name].path.read_text(), Options("force"))
     (kernel,) = result.report.kernels
     assert tuple(r.delta for r in kernel.rewrites or () if r.delta) == FOUND[name]
     assert not wrong(name, result.text)
     (loop,) = kernel.loops or ()
-    assert loop.reason == checking.UNCHECKED
+    assert loop.reason == checked_texts.UNCHECKED
 
 
 @pytest.mark.parametrize("form", ["keep", "versioned"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import Options, Result, optimize
 from tests.shuffle.random_kernels import Writer
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results

@@ -15,7 +15,7 @@ import pytest
 from ptxsw.changes.plan import Plan
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
-from ptxsw.driver.checking import UNCHECKED
+from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
 from ptxsw.flow.convergence import segments

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.driver import checking, pipeline
+from ptxsw.driver import checked_texts, pipeline
 from ptxsw.facts import lane_equality
 from ptxsw.facts.lane_equality import Same
 from ptxsw.parser import parse
@@ -22,7 +22,7 @@ def written(text: str, patch: pytest.MonkeyPatch | None = None) -> Outcome | Non
     `patch`, what is made where nothing is checked; else nothing of it is handed out."""
     if patch is not None:
         assert written(text) is None
-        patch.setattr(checking, "problem", lambda *_: None)
+        patch.setattr(checked_texts, "problem", lambda *_: None)
     options = pipeline.Options(mode="force", scheme="paper", form="keep")
     made = pipeline.optimize(text, options).text
     if made == text:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ptxsw.changes.claim import Obligation
-from ptxsw.driver import checking
+from ptxsw.driver import checked_texts
 from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.shuffle import same_bytes
 from ptxsw.shuffle.memory_between import MemoryBetween
@@ -75,9 +75,9 @@ def test_a_wrong_rule(name: str, way: tuple[str, str], monkeypatch: pytest.Monke
     patch(monkeypatch)
     kept = rewritten(text, way)
     (kernel,) = kept.report.kernels
-    assert any(checking.UNCHECKED in refusal.reason for refusal in kernel.refusals or ())
+    assert any(checked_texts.UNCHECKED in refusal.reason for refusal in kernel.refusals or ())
     assert kept.text == text or isinstance(judged(text, kept.text), Proved)
-    monkeypatch.setattr(checking, "problem", lambda *_: None)
+    monkeypatch.setattr(checked_texts, "problem", lambda *_: None)
     wrong = rewritten(text, way).text
     assert wrong not in (text, right), "the rule changes nothing here"
     assert not isinstance(judged(text, wrong), Proved)
