@@ -137,63 +137,61 @@ class WarpView:
             raise GiveUp(f"a guarded {instruction.name} is not followed")
         if self._looping and not names_all(instruction):
             self.assume(LOCKSTEP)  # a ballot of all lanes is of one iteration
-        if instruction.opcode == "activemask":
-            return [self._asked(path, instruction, index)]
-        if instruction.opcode == "vote":
-            if instruction.modifiers == ("sync", "ballot", "b32"):
-                return [self._balloted(path, instruction, index)]
-            return [self._voted(path, instruction, index)]
-        return [self._shuffled(path, instruction, index)]
+        value: Term
+        match instruction:
+            case Instruction(opcode="activemask", operands=(Reg() as dest,)):
+                value = self._active(path, index)
+            case Instruction(
+                opcode="vote",
+                modifiers=("sync", "ballot", "b32"),
+                operands=(Reg() as dest, Reg() as asked, mask),
+            ) if mask in ALL:
+                value = self._balloted(path, path.get(asked), index)
+            case Instruction(
+                opcode="vote",
+                modifiers=("sync", "any" | "all" as mode, "pred"),
+                operands=(Reg() as dest, Reg() as asked, mask),
+            ):
+                if not self._names(path, mask, index):
+                    raise GiveUp("the mask of a vote is not the mask of the active lanes")
+                value = self._voted(path, path.get(asked), mode, index)
+            case Instruction(opcode="shfl"):
+                dest, value = self._shuffled(path, instruction, index)
+            case _:
+                raise GiveUp(f"{instruction.name} is not followed")
+        return [(dest, value)]
 
-    def _asked(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
-        (dest,) = instruction.operands
+    def _active(self, path: Path, index: int) -> Term:
         if self._lane_waits:
             raise GiveUp("lanes that wait for others ask which lanes are active")
         if self._block is None or path.parted or self._cfg.block_of[index] != self._block:
             raise GiveUp("lanes may reach a query of the active lanes on different paths")
-        if not isinstance(dest, Reg):
-            raise GiveUp(f"{instruction.name} is not followed")
         path.mask = self._terms.atom(f"lanes at {index}", 32, Variance.UNIFORM)
-        return dest, path.mask
+        return path.mask
 
-    def _balloted(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
-        """Who of all lanes has a predicate. All lanes have come from where this segment begins:
-        each from the same place of the first text, unless it waits."""
-        terms, operands = self._terms, instruction.operands
-        dest, asked = (*operands, None, None)[:2]
-        if not names_all(instruction) or not isinstance(dest, Reg) or not isinstance(asked, Reg):
-            raise GiveUp(f"{instruction.name} is not followed")
+    def _balloted(self, path: Path, own: Term, index: int) -> Term:
+        """Who of all lanes has a predicate, which is `own` in this lane. All lanes have come from
+        where this segment begins: each from the same place of the first text, unless it waits."""
         apart = self._block is None or not self._merged.whole(self._block)
         if not self._lane_waits and (path.parted or apart):
             raise GiveUp("lanes may reach a query of the active lanes on different paths")
         self._merged.check(index)
-        mask, own = terms.atom(f"lanes at {index}", 32, Variance.UNIFORM), path.get(asked)
-        if self._lane_waits and decided(terms, own, path.conditions) is not False:
+        if self._lane_waits and decided(self._terms, own, path.conditions) is not False:
             raise GiveUp("a lane that waits for others is counted among them")
         # A full ballot: the predicate is true in this lane, and in every other one.
+        path.mask = mask = self._terms.atom(f"lanes at {index}", 32, Variance.UNIFORM)
         self._learn(path, mask, self.whole(mask), own)
         self._ballots.add(mask)
-        path.mask = mask
-        return dest, mask
+        return mask
 
-    def _voted(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
+    def _voted(self, path: Path, own: Term, mode: str, index: int) -> Term:
         """A vote: one answer for all lanes that are here, from which a fact follows for each."""
-        terms, operands = self._terms, instruction.operands
-        _, mode, *_ = (*instruction.modifiers, "", "")
-        understood = mode in ("any", "all") and instruction.modifiers == ("sync", mode, "pred")
-        if not understood or len(operands) != 3:
-            raise GiveUp(f"{instruction.name} is not followed")
-        dest, asked, mask = operands
-        if not isinstance(dest, Reg) or not isinstance(asked, Reg):
-            raise GiveUp(f"{instruction.name} is not followed")
-        if not self._names(path, mask, index):
-            raise GiveUp("the mask of a vote is not the mask of the active lanes")
-        own, answer = path.get(asked), terms.atom(f"voted at {index}", 1, Variance.UNIFORM)
+        answer = self._terms.atom(f"voted at {index}", 1, Variance.UNIFORM)
         # `any`: where a lane has it, the answer is true. `all`: where that is true, each lane has
         # it. The converses are about all lanes at once, and are not used.
         less, more = (own, answer) if mode == "any" else (answer, own)
         self._learn(path, path.mask, less, more)
-        return dest, answer
+        return answer
 
     def _learn(self, path: Path, mask: Term | None, less: Term, more: Term) -> None:
         """From one condition follows another, in each lane of a mask."""
