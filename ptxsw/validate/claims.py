@@ -188,7 +188,6 @@ class ClaimChecker:
     def _check(
         self, claim: ReadClaim, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
     ) -> None:
-        assert old.end is not None and new.end is not None
         if claim.claim.where:
             where = new.get(Reg(claim.claim.where))
             if self._terms.not_(where) in joint:
@@ -199,7 +198,7 @@ class ClaimChecker:
         if claim.claim.relation == "true":
             if not self._prover.holds(value, joint):
                 what = f"it is not shown that what is claimed at {claim.claim.label} is true"
-                raise Differ(what, old.end.index, new.end.index, self._prover.example)
+                raise Differ(what, old.ended.index, new.ended.index, self._prover.example)
             return
         held = new.get(claim.register)
         if claim.claim.relation == "is":
@@ -211,7 +210,7 @@ class ClaimChecker:
             what = f"it is not shown that {claim.register.name} {claim.claim.relation}"
             raise Differ(
                 f"{what} what is claimed at {claim.claim.label}",
-                old.end.index, new.end.index, self._prover.example,
+                old.ended.index, new.ended.index, self._prover.example,
             )  # fmt: skip
 
     # ------------------------------------------------------------ stores that are put off
@@ -228,13 +227,12 @@ class ClaimChecker:
         self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
     ) -> StoreDifference:
         """By what the memories differ behind two paths, as claims say."""
-        assert old.end is not None
-        if old.end.kind != "cut":
-            if any(map(self.puts_off, old.end.targets)):
+        if old.ended.kind != "cut":
+            if any(map(self.puts_off, old.ended.targets)):
                 raise GiveUp("memory is claimed to differ behind an indirect branch")
             return NOTHING
         both: tuple[list[Store], list[Store]] = [], []
-        for claim in self.at(old.end.position):
+        for claim in self.at(old.ended.position):
             if claim.claim.about_memory and self._applies(claim, new.get, joint):
                 at = Path(old.get, joint, 0, stores=old.stores)
                 store = self._difference(claim, at, cut, new.get(claim.register))

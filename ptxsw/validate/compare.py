@@ -84,10 +84,7 @@ class PathComparison:
             self._stores([*old, *first], [*new, *second], epoch)
         for touch in self._new.touches:
             self._touch(touch)
-        assert self._old.end is not None
-        if self._old.end.kind == "cut":
-            self._registers(self._old.end.position)
-        for position in self._old.end.targets:
+        for position in self._old.places:
             self._registers(position)
         return met
 
@@ -97,8 +94,7 @@ class PathComparison:
     # ------------------------------------------------------------ ends and events
 
     def _ends(self) -> None:
-        old, new = self._old.end, self._new.end
-        assert old is not None and new is not None
+        old, new = self._old.ended, self._new.ended
         if old.kind != new.kind:
             raise Differ("the paths go to different places", old.index, new.index)
         apart = old.kind == "cut" and new.position not in self._questions.images.of(old.position)
@@ -148,13 +144,12 @@ class PathComparison:
         """Live registers that either text wrote have the same value."""
         old, new = self._old, self._new
         written = {*old.written, *new.written}
-        assert old.end is not None and new.end is not None
         for reg in self._questions.old.live(position):
             if reg in written and not self._same(old.get(reg), new.get(reg)):
                 raise Differ(
                     f"{reg.name} has a different value where the paths meet again",
-                    old.end.index,
-                    new.end.index,
+                    old.ended.index,
+                    new.ended.index,
                     self._prover.example,
                 )
 

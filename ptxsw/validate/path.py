@@ -84,6 +84,17 @@ class Path(Struct):
         value = self.written.get(reg)
         return self.base(reg) if value is None else value
 
+    @property
+    def ended(self) -> End:
+        """How it has ended."""
+        assert self.end is not None
+        return self.end
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of comparison to which it leads."""
+        return (self.ended.position,) if self.ended.kind == "cut" else self.ended.targets
+
     def fork(self, condition: Term, terms: Terms) -> Path:
         """The same path where a condition holds as well."""
         other = self.copy()

@@ -183,18 +183,16 @@ class PathPairs:
     def _go_together(self, old: Path, new: Path) -> bool:
         """Do two paths end at corresponding places where nothing has to be proved? Then they are
         probably taken together, and comparing them costs little even if they are not."""
-        assert old.end is not None and new.end is not None
-        if old.end.kind != new.end.kind or old.end.kind != "cut":
-            return old.end.kind == new.end.kind != "brx"
-        pair = old.end.position, new.end.position
+        if old.ended.kind != new.ended.kind or old.ended.kind != "cut":
+            return old.ended.kind == new.ended.kind != "brx"
+        pair = old.ended.position, new.ended.position
         if self._waiting_lanes.waits(pair) or self._relation.needs_proof(pair):
             return False
         return not self._relation.extra.at(pair)
 
     def _iterated(self, cut: Cut, old: Path) -> int | None:
         """The loop of which a path is one iteration, that is followed by another."""
-        assert old.end is not None
-        if old.end.kind != "cut" or old.end.position != cut.old_position:
+        if old.places != (cut.old_position,):
             return None
         return self._old.block(cut.old_position) if self._old.begins(cut.old_position) else None
 
@@ -203,9 +201,8 @@ class PathPairs:
     ) -> None:
         """Compare the same paths again, run under the conditions of both: these may show that
         stores lie apart. Raises Differ."""
-        assert old.end is not None and new.end is not None
         # A path that stands still was not run, so there is nothing to run again.
-        if old.position == cut.old_position and old.end.kind == "cut" and not old.touches:
+        if old.position == cut.old_position and old.ended.kind == "cut" and not old.touches:
             raise differ
         olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self._context.images.places)
         news = self.second_paths(cut, olds, joint)
@@ -241,12 +238,8 @@ class PathPairs:
 
     def _follow(self, cut: Cut, old: Path, new: Path) -> None:
         """The comparison goes on from where two paths end."""
-        assert old.end is not None and new.end is not None
-        if old.end.kind == "cut":
-            pair = old.end.position, new.end.position
+        for pair in zip(old.places, new.places, strict=True):
             self._waiting_lanes.goes_on((cut.old_position, cut.new_position), pair)
-            self._worklist.come_to(pair)
-        for pair in zip(old.end.targets, new.end.targets, strict=True):
             self._worklist.come_to(pair)
 
 

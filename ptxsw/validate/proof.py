@@ -197,7 +197,7 @@ class Validation:
         except Differ:
             # The second text may have no code for this block at all: then it stands still, and
             # both must be at places that correspond where the first text's paths end.
-            ends = [o.end for o in olds if o.end is not None]
+            ends = [old.ended for old in olds]
             empty = all(
                 e.kind == "cut" and e.position > pair[0] and pair[1] in self._images.of(e.position)
                 for e in ends
@@ -216,8 +216,7 @@ class Validation:
             return False
         news = self._pairs.second_paths(cut, (), cut.conditions)
         for new in news:
-            end = new.end
-            assert end is not None
+            end = new.ended
             if end.kind != "cut" or end.position not in images or end.position <= cut.new_position:
                 return False
         for new in news:

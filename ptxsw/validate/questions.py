@@ -175,10 +175,10 @@ class Ahead:
         """Is the first text, from the end of its path on, certain to read these bytes, by an access
         at least as wide, before anything that may wait or end? Addresses mostly are identical
         terms; only if that does not suffice are different terms compared."""
-        if old.end is None or old.end.kind != "cut":
+        if old.ended.kind != "cut":
             return False
         # Comparing addresses may ask the solver at every access on the way.
-        start = Path(old.get, self._given, old.end.position, forked=True, ahead=True)
+        start = Path(old.get, self._given, old.ended.position, forked=True, ahead=True)
         looks = (False,) if self._touch.nc else (False, True)
         return any(self._reads(start.copy(), closely=closely) for closely in looks)
 

@@ -109,11 +109,7 @@ class Relation:
     def check(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> Iterator[Pair]:
         """Prove what is claimed where two paths end. Raises Differ. Yields the pairs about which
         less is known than before."""
-        assert old.end is not None and new.end is not None
-        pairs = [*zip(old.end.targets, new.end.targets, strict=True)]
-        if old.end.kind == "cut":
-            pairs.append((old.end.position, new.end.position))
-        for pair in pairs:
+        for pair in zip(old.places, new.places, strict=True):
             yield from self.extra.carry(pair, cut, old, new, joint)
             self.claims.check(pair[0], cut, old, new, joint)
             for reg, loaded in self.loads.at(pair):

@@ -76,12 +76,11 @@ class WaitingLanes:
         merged = self._lanes.merged
         if merged is None:
             return False
-        assert new.end is not None
         if self.waits(at):
             return True
         return any(
             self._truth(new.get(reg), tuple(given)) is False
-            for reg in merged.true_somewhere(new.end.position)
+            for reg in merged.true_somewhere(new.ended.position)
         )
 
     def goes_on(self, at: Pair, to: Pair) -> None:
