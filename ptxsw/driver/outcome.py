@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ptxsw.ptx.failures import Failure
     from ptxsw.ptx.ir import Function, Module
     from ptxsw.rewrites.base import Attempt
+
+
+_NO_SHUFFLES = "shuffles were not considered"
 
 
 def kernel_report(progress: Progress) -> model.Kernel:
@@ -45,7 +49,7 @@ def kernel_report(progress: Progress) -> model.Kernel:
             *(one for attempt in progress.attempts for one in _refusals(attempt)),
             *_untold(progress),
         ),
-        choice=next((one for attempt in progress.attempts for one in _choice(attempt)), None),
+        choice=_choice(progress),
         loops=tuple(sorted(
             (one for each in progress.attempts for one in _loops(each)), key=lambda loop: loop.line
         )) or None,
@@ -73,11 +77,32 @@ def _cost(figures: Account) -> model.Cost:
     )
 
 
-def _choice(attempt: Attempt) -> Iterator[model.Choice]:
-    if attempt.choice is not None:
-        gain = attempt.choice.gain
-        percent = None if gain is None else round(100 * gain, 2)
-        yield model.Choice(attempt.choice.by, percent, attempt.choice.reason)
+def _choice(progress: Progress) -> model.Choice | None:
+    """Why the kernel's rewrites are these; None where none had anything to say."""
+    told = tuple(_of_each_rewrite(progress))
+    for attempt in progress.attempts:
+        if attempt.choice is not None:
+            gain = attempt.choice.gain
+            percent = None if gain is None else round(100 * gain, 2)
+            return model.Choice(attempt.choice.by, percent, attempt.choice.reason, told)
+    forced = any(attempt.kernel.options.mode == "force" for attempt in progress.attempts)
+    return model.Choice("asked" if forced else "model", None, _NO_SHUFFLES, told) if told else None
+
+
+def _of_each_rewrite(progress: Progress) -> Iterator[model.RewriteChoice]:
+    """How many changes of each rewrite stay and why, or why none does."""
+    decision = progress.decision
+    kept = decision.reason if decision is not None and decision.kept else "it is proved"
+    reasons: dict[str, Counter[str]] = {}
+    changes = Counter(change.rewrite for each in progress.attempts for change in each.changes)
+    for attempt in progress.attempts:
+        for refusal in attempt.refusals:
+            reasons.setdefault(refusal.rewrite, Counter())[refusal.reason] += 1
+    for name, reason in (*progress.passed_over.items(), *progress.untold.items()):
+        reasons.setdefault(name, Counter())[reason] += 1
+    for name in dict.fromkeys((*changes, *reasons)):
+        reason = kept if changes[name] else reasons[name].most_common(1)[0][0]
+        yield model.RewriteChoice(name, changes[name], reason)
 
 
 def _loops(attempt: Attempt) -> Iterator[model.Loop]:

@@ -34,7 +34,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx import isa
 from ptxsw.ptx.cxx_names import chosen, readable
 from ptxsw.ptx.errors import InvalidRequest
-from ptxsw.ptx.failures import failure, is_ours
+from ptxsw.ptx.failures import failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import prediction as model
 from ptxsw.report.prediction import Prediction
@@ -178,7 +178,8 @@ class _Text:
         """The kernel taken out of its text, and run symbolically; the last one is kept."""
         if self._last is None or self._last[0].name != function.name:
             excerpt = self._excerpts.of(function)
-            self._last = excerpt, emulate(excerpt.module, excerpt.function)
+            with stage("symbolic execution"):
+                self._last = excerpt, emulate(excerpt.module, excerpt.function)
         return self._last
 
     def like(

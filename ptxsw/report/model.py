@@ -245,8 +245,17 @@ class Loop(Struct, frozen=True):
     reason: Annotated[str | None, says("Why it stays as it is; null where it does not.")]
 
 
-class Choice(Struct, frozen=True):
-    """Why the rewrites of a kernel are these, or why there are no shuffles."""
+class RewriteChoice(Struct, frozen=True):
+    """What became of one rewrite in a kernel."""
+
+    rewrite: str
+    changes: Annotated[Count, says("Those that stay.")]
+    reason: Annotated[str, says("Why they stay, or the most frequent reason why there are none.")]
+
+
+class Choice(Struct, frozen=True, omit_defaults=True):
+    """Why the rewrites of a kernel are these. The reason is that of shuffles; `rewrites` has one of
+    each rewrite that was considered and has something to say."""
 
     by: Annotated[
         Annotated[str, one_of("asked", "tuned", "model")],
@@ -257,6 +266,7 @@ class Choice(Struct, frozen=True):
         says("Percent that the kernel gained where it was measured; null: not known."),
     ]
     reason: str
+    rewrites: tuple[RewriteChoice, ...] = EMPTY
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):

@@ -39,3 +39,15 @@ def test_exec_prints_one_line_if_asked(build: Build) -> None:
     assert build.ptxsw("exec", "--stats", "--", "false").status == 1
     quiet = build.ptxsw("exec", "--", *ptxas)
     assert (quiet.status, quiet.stdout, quiet.stderr) == (0, b"", b"")
+
+
+def test_a_report_says_of_each_rewrite_what_became_of_it(build: Build) -> None:
+    """Not of shuffles alone."""
+    (build.work / "turn.ptx").write_bytes(TURN.read_bytes())
+    done = build("-arch=sm_80", "turn.ptx", "-o", "out", PTXSW_MODE="auto", PTXSW_REPORT="reports")
+    assert done.status == 0
+    (report,) = (build.work / "reports").iterdir()
+    (turn,) = json.loads(report.read_text())["kernels"]
+    told = {one["rewrite"]: (one["changes"], one["reason"]) for one in turn["choice"]["rewrites"]}
+    assert told["bank-conflicts"][0] == 1 and "wavefronts 28 to 5" in told["bank-conflicts"][1]
+    assert told["strength-reduction"] == (0, "it has no loop")

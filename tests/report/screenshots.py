@@ -47,7 +47,7 @@ def main() -> None:
                 Image.open(picture).convert("RGB").quantize(48).save(picture, optimize=True)
             page = Path(directory, "summary.html")
             page.write_text(summary())
-            browser.resize(1000, 330)
+            browser.resize(1200, 330)
             browser.open(page)
             browser.screenshot(IMAGES / "summary.png")
         finally:

@@ -287,11 +287,15 @@ def test_a_build_says_what_each_rewrite_changed() -> None:
     build = Build((report,), ())
     head, table, *_ = summary(build).split("\n\n")
     assert head == "1 of 3 kernels changed: bank-conflicts 1, uniform-loops 1, vectorize 2"
-    assert table.split()[-9:] == ["23", "to", "29", "27.5", "to", "5", "14", "to", "16"]
-    assert "| 23 to 29 | 27.5 to 5 | 14 to 16 |\n" in summary_markdown(build)
+    cells = table.partition("vectorize 2")[2].split()
+    assert cells[:9] == ["23", "to", "29", "27.5", "to", "5", "14", "to", "16"]
+    assert "| 23 to 29 | 27.5 to 5 | 14 to 16 | " in summary_markdown(build)
     (one,) = summary_json(build)["changed"]
     assert one["rewrites"] == {"bank-conflicts": 1, "uniform-loops": 1, "vectorize": 2}
-    assert one["after"] == {"instructions": 29.0, "wavefronts": 5.0, "registers": 16}
+    assert (
+        one["after"].items() >= {"instructions": 29.0, "wavefronts": 5.0, "registers": 16}.items()
+    )
+    assert one["after"]["at_least"] <= one["after"]["at_most"]
 
 
 def test_a_detail_that_is_not_there_is_not_told() -> None:
