@@ -152,11 +152,11 @@ class Legality:
         equal = self._bytes.compared(candidate, before)
         if isinstance(equal, Refused):
             return equal
+        proof, proved = equal
         source, dest = candidate.source, candidate.dest
         spans = self._paths.between(at, dest.index)
-        self._note(candidate, [*equal.proved, *self._memory.distances(source, dest, at, spans)])
-        assumptions = tuple(dict.fromkeys((*assumed, *equal.assumed)))
-        return Proof(equal.guards, equal.rows, assumptions, steps=equal.steps)
+        self._note(candidate, [*proved, *self._memory.distances(source, dest, at, spans)])
+        return Proof.joined([Proof(assumptions=assumed), proof])
 
     def _not_bypassed(self, candidate: Candidate, fork: Fork, proof: Proof) -> Proof | Refused:
         """The proof, if the source was made in the other lane whenever both are here."""

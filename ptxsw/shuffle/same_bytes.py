@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from msgspec import Struct
-
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.changes.assumptions import NO_WRAP
 from ptxsw.changes.claim import Obligation
-from ptxsw.changes.plan import LaneStep, Refused, WrapGuard
+from ptxsw.changes.plan import LaneStep, Proof, Refused, WrapGuard
 from ptxsw.emulator.trace import Access, AccessView, RegisterValue, Trace, Widening
 from ptxsw.facts.extensions import ComparedSides, NoOverflow, discharge
 from ptxsw.facts.lane_equality import (
@@ -41,17 +39,6 @@ _UNPROVED_ASKED = 4
 """So often Z3 may fail to tell that addresses are equal before it is asked no more."""
 
 
-class EqualBytes(Struct, frozen=True):
-    """Two lanes' addresses are equal: what has to be tested for it, whether rows of the block must
-    not wrap inside a warp, what is assumed, what was proved, and how registers must differ."""
-
-    guards: tuple[WrapGuard, ...]
-    rows: bool
-    assumed: tuple[str, ...]
-    proved: tuple[Obligation, ...]
-    steps: tuple[LaneStep, ...]
-
-
 class SameBytes:
     """The addresses of one trace."""
 
@@ -65,9 +52,11 @@ class SameBytes:
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._mentioned = Mentioned()
 
-    def compared(self, candidate: Candidate, before: int) -> EqualBytes | Refused:
+    def compared(
+        self, candidate: Candidate, before: int
+    ) -> tuple[Proof, list[Obligation]] | Refused:
         """May the bytes be taken to be the same, with tests that can stand before instruction
-        `before`?"""
+        `before`? On what that rests, and what was proved."""
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
         assumptions: list[str] = []
@@ -100,13 +89,13 @@ class SameBytes:
                         obligations.append(proved)
                     case assumed:
                         assumptions.append(assumed)
-        return EqualBytes(
+        proof = Proof(
             tuple(dict.fromkeys(guards)),
             rows and not self.one_row,
             tuple(assumptions),
-            tuple(obligations),
-            tuple(dict.fromkeys(steps)),
+            steps=tuple(dict.fromkeys(steps)),
         )
+        return proof, obligations
 
     def _inside_row(
         self, candidate: Candidate, source: Term, dest: Term, given: frozenset[Term], before: int
