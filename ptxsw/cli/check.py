@@ -107,7 +107,7 @@ def check(
     from shlex import split
 
     from ptxsw.cli import check_run as run
-    from ptxsw.findings.launched import without_kernel
+    from ptxsw.findings.judge import without_kernel
     from ptxsw.toolchain.inputs import UnreadableInput, files_in
 
     shape = None if block is None else block_shape(block)

@@ -142,7 +142,7 @@ def named_launches(given: Sequence[str]) -> dict[str, Launch]:
 
 def all_launched(launches: Mapping[str, Launch], report: Report) -> None:
     """Raises CommandError for a launch of a kernel that the report does not have."""
-    from ptxsw.findings.launched import without_kernel
+    from ptxsw.findings.judge import without_kernel
 
     missing = without_kernel(launches, [kernel.name for kernel in report.kernels])
     if missing is not None:

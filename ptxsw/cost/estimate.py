@@ -34,11 +34,10 @@ from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, LINE, SECTOR
 from ptxsw.cost.account import Account, Interval, exactly, greatest, total
-from ptxsw.cost.gpu import Gpu
+from ptxsw.cost.gpu import PIPES, Gpu
 
 _SURE: Final = 2.5**0.5  # so that the ends are a factor of 2.5 apart at most
 _NONE: Final = exactly(0.0)
-_PIPES: Final = ("fma", "alu", "fp64", "xu", "lsu")
 
 
 class Resource(Struct, frozen=True):
@@ -140,7 +139,7 @@ def _together(resources: list[Resource], unit: str, apart: float, is_open: bool)
 def _busy_cycles(gpu: Gpu, account: Account) -> Mapping[str, tuple[Interval, str]]:
     """Cycles of one multiprocessor that did all the work, and what it does in them."""
     issued = {"issue slots": account.instructions / gpu.of("issue")}
-    for pipe in _PIPES:
+    for pipe in PIPES:
         issued[f"pipe {pipe}"] = account.pipes.get(pipe, _NONE) * LANES / gpu.lanes(pipe)
     busiest = max(issued, key=lambda name: (issued[name].middle, issued[name].high))
     by_lanes = account.lanes / gpu.of("l1_lanes")

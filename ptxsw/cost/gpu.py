@@ -2,10 +2,10 @@
 
 Each number stands with its sources, and as a range where they differ. "(could not be read)" stands
 behind a source that could not be had when all figures were checked. `estimate` computes times from
-them, `decide` what a rewrite is worth, `ranking` which variant of a rewrite is best. A file is
-about one product, which stands for its `architectures`; where one of these is known to differ,
-`deviations` has its numbers. (How many warps fit is in `limits.toml`, by architecture.) To add a
-GPU, copy the nearest file and change the numbers: `read` says what is wrong with it.
+them, `decide` what a rewrite is worth. A file is about one product, which stands for its
+`architectures`; where one of these is known to differ, `deviations` has its numbers. (How many
+warps fit is in `limits.toml`, by architecture.) To add a GPU, copy the nearest file and change the
+numbers: `read` says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.cost.account import Interval
+from ptxsw.cost.occupancy import WARP
 from ptxsw.ptx.target import plain_name
 
 _HOME: Final = os.path.join(os.path.dirname(__file__), "gpus")
-_WARP: Final = 32  # lanes
-_PIPES: Final = frozenset({"fma", "alu", "fp64", "xu", "lsu"})
+PIPES: Final = ("fma", "alu", "fp64", "xu", "lsu")
+"""Pipelines whose lanes are known."""
 _LARGEST: Final = 1e6  # of any number in the files: catches a wrong unit
 
 
@@ -95,8 +96,8 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def lanes(self, pipe: str) -> Interval:
         """Threads a cycle and multiprocessor of a pipeline, as `pipes` names them: as many as
         instructions are issued for, where it is not known to serve fewer."""
-        issued = self.of("issue") * _WARP
-        if pipe not in _PIPES:
+        issued = self.of("issue") * WARP
+        if pipe not in PIPES:
             return issued
         own = self.of(pipe)
         return Interval(min(own.low, issued.low), min(own.high, issued.high))

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from ptxsw.driver.outcome import kernel_report
 from ptxsw.driver.passes import Passes, considered
-from ptxsw.findings.judge import judged
-from ptxsw.findings.launched import executed, of_kernel
+from ptxsw.findings.judge import executed, judged, of_kernel
 from ptxsw.ptx.errors import InvalidRequest
 from ptxsw.ptx.failures import stage
 from ptxsw.report.describe import describe
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ptxsw.cost.counted import Answered
     from ptxsw.driver.kernel_state import Progress
     from ptxsw.emulator.trace import Trace
-    from ptxsw.findings.launched import Executed
+    from ptxsw.findings.judge import Executed
     from ptxsw.report import model
     from ptxsw.verify.launches import Launch
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 class Description(Struct, frozen=True):
     """Describes kernels that were sent through the rewrites of `options`. `block`: the threads of a
     block for which accesses are described; None: rows of whole warps. Of kernels with a launch, by
-    `findings.launched.of_kernel`, its blocks are described, and what it executes counts."""
+    `findings.judge.of_kernel`, its blocks are described, and what it executes counts."""
 
     options: Options
     block: tuple[int, int, int] | None

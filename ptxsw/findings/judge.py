@@ -1,10 +1,15 @@
-"""From a kernel to its report with findings, weights and totals."""
+"""From a kernel to its report with findings, weights and totals.
+
+Without a launch a loop whose end is not known counts 16 times, and each branch as if it were
+taken. With one, a block from the middle of its grid is run in the interpreter and counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.warps import Block
@@ -13,7 +18,8 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
-from ptxsw.findings.launched import Executed, executed, of_kernel
+from ptxsw.ptx.cxx_names import matches
+from ptxsw.ptx.errors import InvalidRequest, PtxError
 from ptxsw.ptx.failures import stage
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import model
@@ -102,3 +108,45 @@ class Judge:
         )
         used = self._resources.get(function.name)
         return judged(trace, kernel, block, self._arch, used, self._rules, counts)
+
+
+# ---------------------------------------------------------------- of a launch
+
+
+class Executed(Struct, frozen=True):
+    """How often a warp executes each instruction, by its place in the text; those that are not in
+    it are not executed. `block` is the shape of the launch's blocks."""
+
+    block: tuple[int, int, int]
+    times: Mapping[int, float]
+
+
+def executed(module: Module, function: Function, launch: Launch) -> Executed | str:
+    """What a launch does with a kernel, or why it could not be run."""
+    from ptxsw.cost.sampled import TooLong, executions  # with numpy
+
+    name = function.name
+    try:
+        return Executed(launch.block, executions(module, name, launch))
+    except (PtxError, TooLong) as error:
+        return f"{module.source.name}: the launch of {name} cannot be run: {error}"
+
+
+def without_kernel(launches: Mapping[str, Launch], kernels: Sequence[str]) -> str | None:
+    """The first name of a launch that no kernel has."""
+    named = (name for name in launches if name)
+    return next((name for name in named if not any(matches(k, name) for k in kernels)), None)
+
+
+def of_kernel(module: Module, function: Function, launches: Mapping[str, Launch]) -> Launch | None:
+    """The launch of a kernel among those given by its PTX or C++ name, or by "" for the one kernel
+    of a text. Raises ValueError where that could be several."""
+    for name, launch in launches.items():
+        if name and matches(function.name, name):
+            return launch
+    if "" in launches and len(module.kernels) > 1:
+        raise InvalidRequest(
+            f"{module.source.name} has {len(module.kernels)} kernels: "
+            "say which is launched, as in --launch KERNEL=SPEC.json"
+        )
+    return launches.get("")
