@@ -41,30 +41,8 @@ class NoOverflow(Struct, frozen=True):
     signed: bool
 
 
-class ComparedSides:
-    """What conditions compare, up to a constant, remembered by condition."""
-
-    def __init__(self) -> None:
-        self._parts: dict[Term, frozenset[Varying]] = {}
-
-    def of(self, condition: Term) -> frozenset[Varying]:
-        """The sides of all comparisons in a condition."""
-        parts = self._parts.get(condition)
-        if parts is None:
-            seen = set[Term]()
-            for node in bottom_up(seen, _joined, condition):
-                seen.add(node)
-            sides = (side for node in seen if not _joined(node) for side in node.args)
-            parts = self._parts[condition] = frozenset(map(varying_part, sides))
-        return parts
-
-
 def discharge(
-    terms: Terms,
-    solver: Solver,
-    need: NoOverflow,
-    conditions: frozenset[Term],
-    compared: ComparedSides,
+    terms: Terms, solver: Solver, need: NoOverflow, conditions: frozenset[Term]
 ) -> Obligation | None:
     """The proof that the sum does not overflow, from the path's conditions, if there is one.
 
@@ -73,8 +51,7 @@ def discharge(
     claim = no_overflow(terms, need)
     if claim.kind is op.CONST:
         return Obligation(claim) if claim.value else None
-    index = varying_part(need.value)
-    bounds = frozenset(c for c in conditions if index in compared.of(c))
+    bounds = frozenset(c for c in conditions if _compares(c, varying_part(need.value)))
     if bounds and isinstance(solver.prove(claim, bounds), Proved):
         return Obligation(claim, bounds)
     return None
@@ -99,6 +76,16 @@ Varying = tuple[int, tuple[tuple[Term, int], ...]]
 def varying_part(term: Term) -> Varying:
     """The same for terms that differ by a constant, and for no others."""
     return term.width, split(term)[1]
+
+
+def _compares(condition: Term, index: Varying) -> bool:
+    """Is the index a side of some comparison in a condition, up to a constant?"""
+    seen = set[Term]()
+    for node in bottom_up(seen, _joined, condition):
+        seen.add(node)
+        if not _joined(node) and index in map(varying_part, node.args):
+            return True
+    return False
 
 
 def _joined(condition: Term) -> tuple[Term, ...]:

@@ -8,7 +8,6 @@ where the index is extended into an address, or assumed if the user said so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import combinations, permutations
 from math import prod
 
@@ -25,6 +24,7 @@ from ptxsw.facts.lane_views import (
     ShiftedLane,
     SplitTid,
 )
+from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, bottom_up, ones, signed, split, walk
 from ptxsw.terms.origin import Origin
@@ -156,10 +156,12 @@ class NoOverflowView:
             return product
         if inner.kind is op.SUM:
             constant, items = split(inner)
-            read = partial(_read, width=inner.width, signed=signed)
-            total = terms.const(read(constant), width)
-            for atom, coefficient in items:
-                total = terms.add(total, terms.scale(extend(atom, width), read(coefficient)))
+            if signed:
+                constant = wrapped(constant, inner.width)
+                items = tuple((atom, wrapped(times, inner.width)) for atom, times in items)
+            total = terms.const(constant, width)
+            for atom, times in items:
+                total = terms.add(total, terms.scale(extend(atom, width), times))
             return total
         # The low half of the 64-bit count of iterations, which by assumption stays below 2^31.
         if signed and inner.kind is op.EXTRACT and inner.value == 0 and inner.width == 32:
@@ -191,10 +193,6 @@ _HUGE = 1 << 256
 
 def _summands(term: Term) -> tuple[Term, ...]:
     return term.args if term.kind in (op.SUM, op.MUL) else ()
-
-
-def _read(value: int, *, width: int, signed: bool) -> int:
-    return value - (1 << width) if signed and value >> (width - 1) else value
 
 
 def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) -> Same | None:

@@ -17,7 +17,7 @@ from ptxsw.changes.assumptions import NO_WRAP
 from ptxsw.changes.claim import Obligation
 from ptxsw.changes.plan import LaneStep, Proof, Refused, WrapGuard
 from ptxsw.emulator.trace import Access, AccessView, RegisterValue, Trace, Widening
-from ptxsw.facts.extensions import ComparedSides, NoOverflow, discharge
+from ptxsw.facts.extensions import NoOverflow, discharge
 from ptxsw.facts.lane_equality import (
     UNPROVED,
     NoOverflowView,
@@ -48,7 +48,6 @@ class SameBytes:
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
         self._unwrapped = NoOverflowView(self._terms)
-        self._compared_in = ComparedSides()
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._mentioned = Mentioned()
 
@@ -194,7 +193,7 @@ class SameBytes:
         self, need: NoOverflow, given: frozenset[Term], candidate: Candidate, before: int
     ) -> Obligation | WrapGuard | Refused | str:
         """Prove, else guard, or assume what the user said: the assumption's name."""
-        proved = discharge(self._terms, self._solver, need, given, self._compared_in)
+        proved = discharge(self._terms, self._solver, need, given)
         if proved is not None:
             return proved
         if need.signed and NO_WRAP in self._assume:

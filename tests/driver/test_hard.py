@@ -16,7 +16,7 @@ from ptxsw.driver import pipeline
 from ptxsw.emulator import symbolic_machine
 from ptxsw.emulator.run import emulate
 from ptxsw.facts import lane_equality as prove
-from ptxsw.facts.extensions import ComparedSides, NoOverflow, discharge
+from ptxsw.facts.extensions import NoOverflow, discharge
 from ptxsw.facts.lane_views import ShiftedLane
 from ptxsw.parser import parse
 from ptxsw.terms.affine import Affine
@@ -238,7 +238,7 @@ def test_conditions_as_deep() -> None:
         other = TERMS.ult(THREAD, TERMS.const(n + 1, 32))
         condition = TERMS.and_(condition, other) if n % 2 else TERMS.or_(condition, other)
     need = NoOverflow(THREAD, 1, False)
-    discharge(TERMS, Solver(), need, frozenset({condition}), ComparedSides())
+    discharge(TERMS, Solver(), need, frozenset({condition}))
 
 
 def test_shuffles_of_shuffles() -> None:
