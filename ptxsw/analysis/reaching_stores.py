@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.pointers import Pointers, pointers
 from ptxsw.emulator.trace import Trace
+from ptxsw.flow.dataflow import ForwardAnalysis
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 
@@ -75,33 +76,26 @@ class ReachingStores:
         own = self._blocks[block.number]
         stores = own.since_barrier(block.start, at)
         if own.open_above(at):
-            stores = {**self._before[block.number], **stores}
+            stores = {**self._before.get(block.number, {}), **stores}
         return stores.items()
 
     @cached_property
     def _before(self) -> Mapping[int, Mapping[Pointers | str, int]]:
-        """Of each block, the stores from which its start can be reached without a barrier: the
-        least solution, blocks in order and again where something changed."""
-        before: dict[int, dict[Pointers | str, int]] = {n: {} for n in self._blocks}
-        work = list(reversed(self._cfg.order))
-        waiting = set(work)
-        while work:
-            number = work.pop()
-            waiting.discard(number)
+        """Of each block that is reached, the stores from which its start can be reached without a
+        barrier."""
+
+        def through(
+            number: int, held: dict[Pointers | str, int]
+        ) -> Iterable[tuple[int, dict[Pointers | str, int]]]:
             block, own = self._cfg.blocks[number], self._blocks[number]
             after = own.since_barrier(block.start, block.end)
             if own.open_above(block.end):
-                after = {**before[number], **after}
-            for successor in block.successors:
-                # The first store through some pointers stands for all others, so the sets only
-                # grow, and this ends.
-                size = len(before[successor])
-                for named, index in after.items():
-                    before[successor].setdefault(named, index)
-                if len(before[successor]) > size and successor not in waiting:
-                    waiting.add(successor)
-                    work.append(successor)
-        return before
+                after = {**held, **after}
+            return ((successor, after) for successor in block.successors)
+
+        # The first store through some pointers stands for all others.
+        nothing: dict[Pointers | str, int] = {}
+        return ForwardAnalysis(self._cfg, nothing, through, lambda a, b: {**b, **a}).everywhere()
 
 
 _BARRIERS = isa.opcodes(isa.Trait.BARRIER)

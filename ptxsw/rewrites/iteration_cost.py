@@ -41,7 +41,6 @@ class IterationCost:
                 self._shifted.update(cfg.written[at])
             if "wide" in instruction.modifiers or (shifts and "b64" in instruction.modifiers):
                 self._products.update(cfg.written[at])
-        self._costs: dict[tuple[frozenset[int], frozenset[int], frozenset[str]], float] = {}
 
     @cached_property
     def _live_out(self) -> frozenset[Reg]:
@@ -58,13 +57,6 @@ class IterationCost:
         """Instructions of an iteration, if the accesses `moved` need no registers for their
         addresses, the results of the instructions `given` come from elsewhere, and the registers
         `kept` are needed besides."""
-        key = (moved, given, kept)
-        cost = self._costs.get(key)
-        if cost is None:
-            cost = self._costs[key] = self._counted(moved, given, kept)
-        return cost
-
-    def _counted(self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]) -> float:
         needed = self._needed(moved, given, kept)
         fused: set[Reg] = set()
         total = 0.0

@@ -27,8 +27,6 @@ from ptxsw.codegen.loop_guard import (
     NotNegative,
 )
 from ptxsw.facts.conditions import comparisons
-from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, factors, split
@@ -77,9 +75,8 @@ class LoopCounter(Struct, frozen=True):
 class Counting:
     """The counter of one loop, and the indices that grow along with it."""
 
-    def __init__(self, sums: LoopSums, cfg: Cfg, loop: Loop) -> None:
-        self._sums, self._cfg, self._loop = sums, cfg, loop
-        self._terms = sums.terms
+    def __init__(self, sums: LoopSums) -> None:
+        self._sums, self._terms = sums, sums.terms
 
     def register(self, atom: Term) -> str:
         """The name of the register that an atom is as an iteration begins."""

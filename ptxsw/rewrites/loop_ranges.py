@@ -94,7 +94,7 @@ class LoopRanges:
 
     @cached_property
     def _counting(self) -> Counting:
-        return Counting(self._sums, self._trace.cfg, self._loop)
+        return Counting(self._sums)
 
     @cached_property
     def _counter(self) -> LoopCounter:

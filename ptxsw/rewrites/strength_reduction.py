@@ -163,7 +163,6 @@ class _Search:
         self.kernel, self.loop = kernel, loop
         self.number, self.pointers = number, pointers
         self.cfg = kernel.trace.cfg
-        self.header = self.cfg.blocks[loop.header]
 
     @cached_property
     def cost(self) -> IterationCost:
@@ -175,7 +174,7 @@ class _Search:
 
     def change(self) -> Change | Refusal | None:
         """The change; a refusal if one would gain but cannot be made; None if none would gain."""
-        counting = Counting(self.sums, self.cfg, self.loop)
+        counting = Counting(self.sums)
         addresses = Addresses(self.sums, counting, self.cfg, self.cost)
         bases = addresses.bases()
         if bases.gain <= 0 and not addresses.has_products():
@@ -206,7 +205,9 @@ class _Search:
         if chosen.gain <= 0 or not chosen.needs_test:
             return None
         place = self._place()
-        self._check_copy(place)
+        obstacle = obstacle_to_loop_copy(self.kernel, place)
+        if obstacle is not None:
+            raise UncountedLoop(obstacle)
         conditions = counting.conditions(chosen.indices, counter)
         worth = Worth(_TEST + 2 * len(conditions) - chosen.gain * _TRIPS)
         if worth.instructions >= 0:
@@ -296,12 +297,6 @@ class _Search:
         if isinstance(place, str):
             raise UncountedLoop(place)
         return place
-
-    def _check_copy(self, place: LoopPlace) -> None:
-        """Raises UncountedLoop where the loop may not stand twice."""
-        reason = obstacle_to_loop_copy(self.kernel, place)
-        if reason is not None:
-            raise UncountedLoop(reason)
 
 
 def _is_wide_product(instruction: Instruction, *opcodes: str) -> bool:
