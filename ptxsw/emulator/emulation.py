@@ -29,10 +29,10 @@ from ptxsw.emulator.tracking import followed, followed_anyway, live_registers, t
 from ptxsw.flow.cfg import Cfg, build, ends_block
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.flow.flow_graph import Block, Loop
+from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg
 from ptxsw.terms import op
 from ptxsw.terms.few_values import FewValues
-from ptxsw.terms.garbage import no_collection
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver

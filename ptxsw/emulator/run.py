@@ -9,8 +9,8 @@ from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.emulation import Emulation, Hook
 from ptxsw.emulator.state import State
 from ptxsw.emulator.trace import Trace
+from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Module
-from ptxsw.terms.garbage import no_collection
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 

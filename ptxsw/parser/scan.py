@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.source import Span
@@ -134,6 +135,32 @@ def skip_blank(text: str, start: int, end: int) -> int:
     match = _BLANK.match(text, start, end)
     assert match is not None
     return match.end()
+
+
+class ScopeLabels:
+    """Labels of the scopes of a body. In a `plain` text nothing but code holds braces or colons."""
+
+    def __init__(self, text: str, span: Span, plain: bool) -> None:
+        self._text, self._span, self._plain = text, span, plain
+
+    @cached_property
+    def _by_scope(self) -> Mapping[int, frozenset[str]]:
+        return labels_by_scope(self._text, self._span)
+
+    def of(self, at: int) -> frozenset[str]:
+        """Those of the scope whose `{` stands at `at`."""
+        text, depth, after = self._text, 1, at + 1
+        for _ in range(8 if self._plain else 0):  # short scopes are the rule
+            close = text.find("}", after, at + 2000)
+            if close < 0:
+                break
+            depth += text.count("{", after, close) - 1
+            after = close + 1
+            if not depth:
+                if text.find(":", at, close) < 0:
+                    return frozenset()
+                break
+        return self._by_scope.get(at, frozenset())
 
 
 def labels_by_scope(text: str, span: Span) -> Mapping[int, frozenset[str]]:

@@ -8,10 +8,8 @@ not PTX) is read by the grammar.
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Iterable
 from sys import intern
 
 from ptxsw.parser import grammar_reader as grammar_reader
@@ -47,11 +45,12 @@ from ptxsw.parser.node_factory import (
     with_masks,
 )
 from ptxsw.parser.operands import BLANKS, NAME, Operands, Unreadable, split
-from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
+from ptxsw.parser.scan import ScopeLabels, blank_comments, semicolon, skip_blank
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.surroundings import Guards, Surroundings
 from ptxsw.parser.variables import BadDeclaration, Declaration, usual_declaration
 from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
 from ptxsw.ptx.source import Span
 
@@ -70,6 +69,7 @@ class Reader:
         self.surroundings = surroundings
         self.pool = surroundings.pool
         self._span = span
+        self._labels = ScopeLabels(self.source.text, span, surroundings.plain)
         self.statements: list[Statement] = []
         # Registers made beforehand, no more than the text can use: counts may be hostile.
         self._room = (span.end - span.start) // 8
@@ -84,26 +84,6 @@ class Reader:
         for variable in parameters:
             self._types[variable.name] = variable.type
             self.scope.declare(variable)
-
-    @cached_property
-    def _labels(self) -> Mapping[int, frozenset[str]]:
-        return labels_by_scope(self.source.text, self._span)
-
-    def _labels_in(self, at: int) -> frozenset[str]:
-        """Labels of the scope whose `{` stands at `at`."""
-        if self.surroundings.plain:
-            text, depth, after = self.source.text, 1, at + 1
-            for _ in range(8):  # short scopes are the rule
-                close = text.find("}", after, at + 2000)
-                if close < 0:
-                    break
-                depth += text.count("{", after, close) - 1
-                after = close + 1
-                if not depth:
-                    if text.find(":", at, close) < 0:
-                        return frozenset()
-                    break
-        return self._labels.get(at, frozenset())
 
     def element_bytes(self, name: str) -> int:
         """Size of an element of a variable; 1 where it is unknown."""
@@ -230,7 +210,7 @@ class Reader:
             self._opened += 1
             state = (self.scope, table, self.guards, table.shared, len(table.passing))
             self._around.append(state)
-            self.scope = table.scope = Scope(self._opened, self.scope, self._labels_in(at))
+            self.scope = table.scope = Scope(self._opened, self.scope, self._labels.of(at))
             if self.scope.labels:
                 self._separate()
             self.statements.append(Open(self._opened, span))
@@ -402,29 +382,19 @@ class Reader:
             self.statements.append(Directive("file", Span(at, file_end)))
             return file_end
         if stop == end:
-            raise ParseError(
-                "expected ';' to end the directive", self.source, Span(at, min(at + 1, end))
-            )
-        label_name = label[0] if label is not None else None
-        skip = (label[1] - at) if label is not None else 0
+            span = Span(at, min(at + 1, end))
+            raise ParseError("expected ';' to end the directive", self.source, span)
+        label_name, skip = (None, 0) if label is None else (label[0], label[1] - at)
         chunk = blank_comments(text[at : stop + 1])
         self.dotted(" " * skip + chunk[skip:], Span(at, stop + 1), label_name)
         return stop + 1
 
 
 def read(surroundings: Surroundings, span: Span, parameters: tuple[Variable, ...]) -> Body:
-    """The body at `span`, braces included. Raises ParseError.
-
-    The collector is held off while the tree grows: it has no cycles.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    """The body at `span`, braces included. Raises ParseError."""
+    with no_collection():
         reader = Reader(surroundings, span, parameters)
         statements = with_masks(reader.read())
-    finally:
-        if enabled:
-            gc.enable()
     unknown = reader.scope.unknown
     require_declared(surroundings.source, statements, unknown, surroundings.functions)
     return Body(statements, span, parameters)

@@ -13,38 +13,23 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from ptxsw.ptx.failures import Failure
+from ptxsw.report.fields import (
+    EMPTY,
+    NULL,
+    Count,
+    Delta,
+    Detail,
+    Lanes,
+    Line,
+    Name,
+    Positive,
+    Status,
+    Weight,
+    one_of,
+    says,
+)
 
 SCHEMA = 2
-
-NULL: Any = field(default_factory=lambda: None)
-EMPTY: Any = field(default_factory=lambda: ())
-
-
-def says(text: str) -> Meta:
-    """What the schema says of a field."""
-    return Meta(description=text)
-
-
-def one_of(*words: str) -> Meta:
-    """These are all words that a field may hold."""
-    return Meta(extra_json_schema={"enum": list(words)})
-
-
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(ge=1)]
-Lanes = Annotated[int, Meta(ge=1, le=32)]
-Weight = Annotated[float, Meta(ge=0)]
-Line = Annotated[int, Meta(ge=1)]
-Delta = Annotated[
-    int,
-    Meta(ge=-31, le=62),
-    says("The source is lane i + delta, of a mirrored row lane delta - i."),
-]
-Name = Annotated[str, says("The name of a rewrite, as `ptxsw rewrites` prints it.")]
-Detail = Annotated[
-    Mapping[str, Any], says("What is particular to the kind of rewrite; places are lines.")
-]
-Status = Annotated[str, one_of("proved", "guarded", "assumed")]
 
 
 class Reuse(Struct, frozen=True):

@@ -12,9 +12,9 @@ from ptxsw.analysis.lane_reuse import Candidate, Places, candidates
 from ptxsw.changes.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, Refused, ServedLoad
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ptx.garbage import no_collection
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.load_groups import LoadGroup, centre, rows
-from ptxsw.terms.garbage import no_collection
 
 Elements = tuple[list[Candidate], ...]
 LoadSources = Sequence[tuple[Access, Elements]]

@@ -14,8 +14,8 @@ from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
+from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Instruction, Module
-from ptxsw.terms.garbage import no_collection
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
 from ptxsw.validate.scopes import renumbered

@@ -1,4 +1,4 @@
-"""The garbage collector, kept still while terms are made."""
+"""The garbage collector, kept still while trees and terms are made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Terms and states hold no cycles; the collector would only walk the growing table again and
+    """Trees, terms and states hold no cycles; the collector would only walk what grows again and
     again, which makes time grow faster than the code."""
     was_on = gc.isenabled()
     gc.disable()
