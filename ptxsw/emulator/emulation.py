@@ -121,6 +121,7 @@ class Emulation:
             self.joins.forget()
             self.recording = True
             self.joins.widened = 0
+            self.joins.solver = self.solver
             self.machine.ask(self.solver)
             self._flow(self.cfg.order, {0: [State({})]}, None)
         except OutOfTime:
@@ -383,8 +384,8 @@ class Emulation:
         return reached
 
     def _impossible(self, condition: Term, given: tuple[Term, ...], loops_back: bool) -> bool:
-        """Does the path contradict itself? Looks first, asks the solver last, and not at the end
-        of a loop, where both sides are nearly always possible."""
+        """Does the path contradict itself? Not looked at at the end of a loop, where both
+        sides are nearly always possible."""
         if condition.kind is op.CONST:
             return not condition.value
         if condition in given or self.apart is not None:
@@ -393,9 +394,7 @@ class Emulation:
             return True
         if loops_back or not self.recording or not given:
             return False
-        return self._few_values.contradict((condition, *given)) or self.solver.contradicts(
-            condition, given
-        )
+        return self._few_values.contradict((condition, *given))
 
     def _blunt(self, number: int, state: State) -> State:
         """Irreducible flow: whatever any block may write is unknown here, and no earlier

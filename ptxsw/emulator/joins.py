@@ -19,6 +19,7 @@ from ptxsw.ptx.ir import Reg
 from ptxsw.terms.choice import MAX_CHOICES, choice
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.origin import NUMBERED, Origin
+from ptxsw.terms.solver import Solver
 from ptxsw.terms.substitution import substitute
 
 _MAX_PREDICATES = 8
@@ -37,6 +38,7 @@ class Joins:
         self.states: dict[int, int] = {}  # in which a block was run, at most
         self.entered: dict[int, Entered] = {}  # loops by header
         self.merged = self.widened = 0
+        self.solver: Solver | None = None  # without one, paths are taken to be possible
 
     def forget(self) -> None:
         """Begin another walk."""
@@ -59,10 +61,18 @@ class Joins:
             else:
                 self.merged += 1
                 distinct[key] = self._common(number, twin, state, twin.env)
+        if len(distinct) > 1 and self.solver is not None:
+            distinct = {key: s for key, s in distinct.items() if self._is_possible(s)}
         if len(distinct) <= limit:
             return list(distinct.values())
         self.widened += 1
         return [self._widen(number, list(distinct.values()))]
+
+    def _is_possible(self, state: State) -> bool:
+        """May a path be gone? It is asked where the answer matters: where what other paths leave
+        behind is different."""
+        *given, newest = state.conditions or (self._machine.true,)
+        return self.solver is None or not self.solver.contradicts(newest, given)
 
     def _common(self, number: int, a: State, b: State, env: dict[Reg, Term]) -> State:
         conditions = tuple(c for c in a.conditions if c in b.conditions)
