@@ -64,6 +64,10 @@ LOOPS = {
         "setp.eq.s32 %p3, %r2, 0;\n@%p3 bra END;\nLOOP:",
         "add.s32 %r8, %r8, {step};\nsetp.lt.u32 %p4, %r8, %r2;\n@%p4 bra LOOP;",
     ),
+    "up, left before a jump back": (
+        "setp.lt.s32 %p3, %r2, 1;\n@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nsetp.ge.s32 %p4, %r8, %r2;\n@%p4 bra END;\nbra.uni LOOP;",
+    ),
     "tested first": (
         "LOOP:\nsetp.ge.s32 %p3, %r8, %r2;\n@%p3 bra END;",
         "add.s32 %r8, %r8, {step};\nbra LOOP;",
@@ -254,6 +258,7 @@ def test_no_thread_leaves_its_range(seed: int) -> None:
         ("grid", "unsigned", "up", "rows"),
         ("grid", "at least", "none", "linear"),
         ("grid", "less", "up, unsigned", "rows"),
+        ("grid", "less", "up, left before a jump back", "rows"),
         ("grid", "less", "until zero", "rows"),
         ("grid", "less", "by twos", "rows"),
         ("grid", "less", "down", "linear"),
