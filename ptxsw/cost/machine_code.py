@@ -117,15 +117,13 @@ class Routine(Struct, frozen=True):
 class MachineKernel(Struct, frozen=True, kw_only=True, dict=True):
     """One kernel as ptxas made it.
 
-    `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
-    cubin alone was read. `shared` is a block's static shared memory in bytes, without what the
-    system reserves. `ptx` counts the instructions of its PTX by opcode; empty for a cubin alone,
-    and where it was read briefly. `instructions` is empty where there is no nvdisasm; the first of
-    `routines` is the kernel's own.
+    `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where
+    ptxas did not tell them. `shared` is a block's static shared memory in bytes, without what the
+    system reserves. `instructions` is empty where there is no nvdisasm; the first of `routines` is
+    the kernel's own.
     """
 
     name: str
-    code_size: int  # bytes, padding included
     registers: int
     stack: int
     spill_stores: int | None
@@ -134,7 +132,6 @@ class MachineKernel(Struct, frozen=True, kw_only=True, dict=True):
     barriers: int
     instructions: tuple[MachineInstruction, ...]
     routines: tuple[Routine, ...]
-    ptx: Mapping[str, int]
 
     def of_block(self, block: Block) -> tuple[MachineInstruction, ...]:
         """The instructions of one block."""

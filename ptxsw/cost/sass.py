@@ -1,7 +1,7 @@
 """What ptxas made of a kernel: its machine code in blocks and loops, and what it needs.
 
 The opcodes come from nvdisasm, all else from the cubin. Without an nvdisasm there are no
-instructions, and `Sass.note` says so: registers, sizes and the instructions of the PTX remain.
+instructions, and `Sass.note` says so: registers and sizes remain.
 
 PTX lines: `ptxas -lineinfo` writes for each instruction the line of the PTX it is from, `.loc` or
 not. Where two PTX instructions share a line, a copy that parts them is assembled. Both options are
@@ -11,7 +11,6 @@ held to make the same code as without; where they do not, no line is given.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from subprocess import TimeoutExpired
 from typing import Final
@@ -78,7 +77,6 @@ def read(
     briefly: bool = False,
     ptxas: str | None = None,
     disassembler: str | None = None,
-    options: Sequence[str] = (),
     name: str = "input.ptx",
     timeout: float | None = None,
 ) -> Sass:
@@ -87,7 +85,7 @@ def read(
 
     With `lines` a second ptxas run finds the PTX lines; without `compared` it is the only one, and
     its code is not held against that of a plain run. `briefly`: of opcodes the root and the width
-    of an access will do, and of operands those of branches (`decode`). `options` go to ptxas; a
+    of an access will do, and of operands those of branches (`decode`). A
     text that declares what is linked later is made relocatable. `timeout` is in seconds, for each
     program run. Raises ParseError, NoPtxas, AssemblyError, BadCubin, or subprocess.TimeoutExpired;
     a missing nvdisasm is no error, see `Sass.note`.
@@ -95,9 +93,8 @@ def read(
     if functions is None:
         functions = [PlacedFunction(each.name, each) for each in parse(ptx, name).functions]
     places, problem = _Places(ptx, functions), ""
-    if _LINKED_LATER.search(ptx):
-        options = (*options, "-c")
-    marking = (*options, "-lineinfo") if "-lineinfo" not in options else options
+    options = ("-c",) if _LINKED_LATER.search(ptx) else ()
+    marking = (*options, "-lineinfo")
     alone = lines and not compared
     text, given = (places.copy, marking) if alone else (ptx, options)
     result = assemble(text, arch, ptxas=ptxas, options=given, name=name, timeout=timeout)
@@ -110,16 +107,11 @@ def read(
         else:
             problem = "ptxas makes other code with -lineinfo: PTX lines are not known"
     resources = {r.kernel: r for r in result.resources}
-    counts = {
-        each.name: Counter(i.name for i in each.function.body.instructions)
-        for each in functions
-        if each.asked and each.function.kind == "entry" and not briefly
-    }
     listing, note = (_decoded(plain) if briefly else None), ""
     if listing is None:
         listing, note = _disassembled(plain, result.cubin, disassembler, timeout)
     sass = _sass(plain, listing, note, places if lines else None)
-    kernels = (_completed(k, resources.get(k.name), counts.get(k.name, {})) for k in sass.kernels)
+    kernels = (_completed(kernel, resources.get(kernel.name)) for kernel in sass.kernels)
     return Sass(sass.arch, tuple(kernels), "; ".join(filter(None, (sass.note, problem))))
 
 
@@ -127,13 +119,10 @@ def _codes(parsed: cubin.Cubin) -> dict[str, bytes]:
     return {function.name: function.code for function in parsed.functions}
 
 
-def _completed(
-    kernel: MachineKernel, used: Resources | None, ptx: Mapping[str, int]
-) -> MachineKernel:
+def _completed(kernel: MachineKernel, used: Resources | None) -> MachineKernel:
     if used is None:
-        return replace(kernel, ptx=ptx)
-    stores, loads = used.spill_stores, used.spill_loads
-    return replace(kernel, ptx=ptx, spill_stores=stores, spill_loads=loads)
+        return kernel
+    return replace(kernel, spill_stores=used.spill_stores, spill_loads=used.spill_loads)
 
 
 Listing = Mapping[str, list[disassembly.DisassembledLine]]
@@ -184,7 +173,6 @@ def _kernel(
     instructions = tuple(_instructions(arch, code.code, listing, lines, places))
     return MachineKernel(
         name=code.name,
-        code_size=len(code.code),
         registers=code.registers,
         stack=code.stack,
         spill_stores=None,
@@ -193,7 +181,6 @@ def _kernel(
         barriers=code.barriers,
         instructions=instructions,
         routines=routines(listing, code),
-        ptx={},
     )
 
 

@@ -103,8 +103,8 @@ def kernel(*instructions: MachineInstruction) -> MachineKernel:
     block = Block(0, 0, len(instructions), (), ())
     routine = Routine("k", FlowGraph((block,), (0,)), frozenset())
     return MachineKernel(
-        name="k", code_size=0, registers=32, stack=0, spill_stores=0, spill_loads=0, shared=0,
-        barriers=0, instructions=instructions, routines=(routine,), ptx={},
+        name="k", registers=32, stack=0, spill_stores=0, spill_loads=0, shared=0,
+        barriers=0, instructions=instructions, routines=(routine,),
     )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from ptxsw.cost import cubin, disassembly, sass
 from ptxsw.cost.cubin import BadCubin
 from ptxsw.cost.machine_code import MachineInstruction, MachineKernel, control, pipe
 from ptxsw.cost.sass import Sass
-from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
 from tests.cost.conftest import ARCHES, KERNELS, Tools
 from tests.heads import head
@@ -355,9 +354,7 @@ def test_without_nvdisasm_sizes_and_the_ptx_remain(tools: Tools, tmp_path: Path)
     assert "cannot be run" in made.note
     assert (kernel.instructions, kernel.routines, inner_loops(kernel)) == ((), (), ())
     assert (kernel.shared, kernel.barriers, kernel.spill_loads) == (4224, 1, 0)
-    assert kernel.registers > 0 and kernel.code_size > 0
-    assert kernel.ptx["ld.global.f32"] == 4
-    assert kernel.ptx["st.shared.f32"] == 4
+    assert kernel.registers > 0
 
 
 def test_an_nvdisasm_that_prints_text_only(tools: Tools, tmp_path: Path) -> None:
@@ -435,10 +432,3 @@ def test_the_table(tools: Tools, tmp_path: Path) -> None:
     )  # fmt: skip
     assert bad.returncode == 2
     assert "expected .version" in bad.stderr
-
-
-def test_counts_of_the_ptx(made: Made) -> None:
-    text = text_of("stencil")
-    kernel = made(text, "sm_80").kernel("stencil")
-    (function,) = parse(text).kernels
-    assert sum(kernel.ptx.values()) == len(function.body.instructions)
