@@ -18,10 +18,9 @@ from msgspec.structs import replace
 
 from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.terms import op
-from ptxsw.terms.choice import MAX_CHOICES, choice
 from ptxsw.terms.node import Term, Variance, signed, split, walk
 from ptxsw.terms.origin import Origin
-from ptxsw.terms.substitution import substitute
+from ptxsw.terms.substitution import MAX_CHOICES, choice, substitute
 from ptxsw.terms.terms import Terms
 
 _LARGEST = 500  # nodes of an address

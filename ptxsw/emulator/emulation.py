@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.memory import SPACES, ended
-from ptxsw.emulator.record import Record
+from ptxsw.emulator.record import Record, followed, followed_anyway, live_registers, tracked
 from ptxsw.emulator.recurrences import (
     LoopFacts,
     condition_to_go_on,
@@ -25,7 +25,6 @@ from ptxsw.emulator.recurrences import (
 from ptxsw.emulator.state import MemoryAccess, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import Statistics, Trace
-from ptxsw.emulator.tracking import followed, followed_anyway, live_registers, tracked
 from ptxsw.flow.cfg import Cfg, build, ends_block
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.flow.flow_graph import Block, Loop
@@ -49,8 +48,6 @@ MAX_VISITS = 5_000
 """Of blocks, in all runs that ask for ways around others: past it there is no answer."""
 
 _MAX_TARGETS = 64  # of an indirect branch; of longer tables no condition is kept
-
-_MAX_PREDICATES = 8
 
 
 Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]
@@ -184,7 +181,7 @@ class Emulation:
             self._flow(self.cfg.order, {0: [State({})]}, None)
             self.noting = False
             self.enough = self.visits + MAX_VISITS
-        return [State(dict(s.env), s.conditions, s.epochs) for s in self.coming.get(number, ())]
+        return [s.copy() for s in self.coming.get(number, ())]
 
     def _is_known(self, condition: Term) -> bool:
         """Was each value of which it says that lanes share it found on all paths?"""
@@ -200,16 +197,10 @@ class Emulation:
         """Run one iteration of a loop from atoms, joins merged into one state."""
         label = self.cfg.name(loop.header)
         live = self.live[loop.header]
-        entry = {
-            reg: self.terms.atom(
-                f"entry({label}, {reg.name}@{reg.scope})",
-                self.machine.width(reg),
-                Variance.LANE,
-                None,
-                Origin.ENTRY,
-            )
-            for reg in live
-        }
+        entry: dict[Reg, Term] = {}
+        for reg in live:
+            name, width = f"entry({label}, {reg.name}@{reg.scope})", self.machine.width(reg)
+            entry[reg] = self.terms.atom(name, width, Variance.LANE, None, Origin.ENTRY)
         written = self._written(loop.blocks)
         modified = frozenset(written.intersection(live))
         self.joins.forget()
@@ -265,7 +256,7 @@ class Emulation:
             if not (self.apart and number in self.apart and len(states) <= _MAX_APART):
                 states = self.joins.merge(number, states, limit)
             if self.noting and self.coming is not None and len(states) <= _MAX_APART:
-                self.coming[number] = [State(dict(s.env), s.conditions, s.epochs) for s in states]
+                self.coming[number] = [s.copy() for s in states]
             if number in self.cfg.irreducible:
                 # It may be reached by a later block only, so it is run in any case.
                 merged = self.joins.merge(number, states, 1) or [State({})]
@@ -297,8 +288,7 @@ class Emulation:
         """Run a block; the states in which its successors are reached."""
         self.visits += 1
         if self.recording and self.entries is not None:
-            entry = State(dict(state.env), state.conditions, state.epochs)
-            self.entries.setdefault(number, []).append(entry)
+            self.entries.setdefault(number, []).append(state.copy())
         block = self.cfg.blocks[number]
         for index in range(block.start, block.end):
             if index == block.start or index % _OFTEN == 0:

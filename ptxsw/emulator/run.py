@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxsw.emulator.broadcasts import broadcasts
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.emulation import Emulation, Hook
 from ptxsw.emulator.state import State
 from ptxsw.emulator.trace import Trace
+from ptxsw.emulator.warp_values import broadcasts
 from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.terms.solver import Solver

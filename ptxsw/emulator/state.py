@@ -33,6 +33,10 @@ class State(Struct):
     conditions: tuple[Term, ...] = ()
     epochs: Epochs = FIRST
 
+    def copy(self) -> State:
+        """As it is now: a state changes with each instruction that is run."""
+        return State(dict(self.env), self.conditions, self.epochs)
+
     def assume(self, condition: Term) -> tuple[Term, ...]:
         """The path's conditions with one more."""
         if condition.kind is op.CONST or condition in self.conditions:

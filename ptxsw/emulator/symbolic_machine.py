@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations
 
-from ptxsw.emulator.broadcasts import Broadcasts
 from ptxsw.emulator.memory import SPACES, Aliasing, Store, ended, stored
 from ptxsw.emulator.spaces import Spaces
-from ptxsw.emulator.special_registers import SpecialRegisters
 from ptxsw.emulator.state import (
     MemoryAccess,
     State,
@@ -19,6 +17,7 @@ from ptxsw.emulator.state import (
     stored_bytes,
     undefined,
 )
+from ptxsw.emulator.warp_values import Broadcasts, SpecialRegisters
 from ptxsw.flow.dataflow import CARRY, defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.errors import Unsupported

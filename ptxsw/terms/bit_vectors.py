@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ptxsw.terms import op
-from ptxsw.terms.fields import Field, field_parts, terms_above
 from ptxsw.terms.node import (
+    Field,
     Term,
     bottom_up,
     factors,
+    field_parts,
     ones,
     positive,
     signed,
     split,
+    terms_above,
     truncated,
 )
 from ptxsw.terms.table import TermTable

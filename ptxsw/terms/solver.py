@@ -17,11 +17,10 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from ptxsw.terms import op
-from ptxsw.terms.circuits import is_too_large
 from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.samples import Samples
 from ptxsw.terms.show import show
-from ptxsw.terms.z3_terms import COSTLY, Z3Terms, variable_name
+from ptxsw.terms.z3_terms import COSTLY, Z3Terms, is_too_large, variable_name
 
 
 class Proved(Struct, frozen=True):

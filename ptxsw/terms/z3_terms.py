@@ -1,11 +1,12 @@
-"""Terms as expressions of Z3."""
+"""Terms as expressions of Z3, and how large a circuit Z3 makes of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, walk_until
+from ptxsw.terms.node import Term, ones, walk_until
 
 # Kinds that the generalised form replaces by variables, too.
 COSTLY = op.QUOTIENTS | op.SHIFTS | {op.MUL}
@@ -129,3 +130,45 @@ class Z3Terms:
 def variable_name(node: Term) -> str:
     """The variable that stands for an uninterpreted term."""
     return f"{node.value if node.kind is op.ATOM else node.kind}!{node.id}"
+
+
+# Z3 asks about bits: it writes products and quotients out as gates, a product of 64 bits in 6 MB, a
+# quotient in 100 MB and more. Its limit of work (`rlimit`) does not count that, and its limit of
+# memory counts what else the process holds. So the size is known before the question is asked, and
+# is the same wherever it is asked.
+MOST_CELLS = 40_000
+"""Cells of all products and quotients in a question: some 60 MB."""
+
+_OF_A_QUOTIENT = 15  # an unknown divisor is subtracted or not at each bit, and the sign is separate
+
+
+def is_too_large(nodes: Iterable[Term], *, exact: bool) -> bool:
+    """Does a question of these terms take more memory than any answer is worth? In a form that is
+    not `exact` products and quotients are variables."""
+    cells = 0
+    for node in nodes:
+        cells += _cells(node, exact)
+        if cells > MOST_CELLS:
+            return True
+    return False
+
+
+def _cells(node: Term, exact: bool) -> int:
+    """Cells of the adders that a term is written out as, a bit of one number for a bit of
+    another."""
+    if node.kind is op.SUM:
+        return node.width * sum(map(_added, node.value[1]))
+    if not exact or node.kind in op.OPAQUE:
+        return 0
+    if node.kind in op.QUOTIENTS:
+        known = node.args[1].kind is op.CONST
+        return node.width**2 * (1 if known else _OF_A_QUOTIENT)
+    if node.kind is op.MUL:
+        bits = [ones(part).bit_length() for part in node.args]
+        return sum(min(node.width, one) * node.width for one in bits[1:])
+    return 0
+
+
+def _added(coefficient: int) -> int:
+    """How many shifted copies make up a multiple; for a small or regular one it is one or two."""
+    return (coefficient ^ (3 * coefficient)).bit_count()

@@ -7,10 +7,10 @@ import resource
 import pytest
 
 from ptxsw.terms import solver
-from ptxsw.terms.circuits import is_too_large
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.solver import Proved, Solver, Unknown
 from ptxsw.terms.terms import Terms
+from ptxsw.terms.z3_terms import is_too_large
 
 TERMS = Terms()
 A, B, C = (TERMS.atom(name, 64, Variance.LANE) for name in "abc")
