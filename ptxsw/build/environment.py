@@ -9,7 +9,6 @@ that is configured under `ptxsw exec`.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from ptxsw.build import compiler_caches, gcc
 from ptxsw.build.script import home, write_program, write_script
 from ptxsw.build.toolkit import shadow
+from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import find
 from ptxsw.toolchain.process import without_our_locale
 from ptxsw.toolchain.settings import OFF, VARIABLES, Settings, SettingsError
@@ -27,8 +27,8 @@ TRITON = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-bl
 _PATHS = ("PTXSW_REPORT", "PTXSW_LOG", "PTXSW_CACHE", "PTXSW_TUNED")
 _PROGRAMS = ("PTXSW_REAL_PTXAS", "PTXSW_REAL_NVPTX_AS")
 _PREFIX = "PTXSW_"
-_CLANG = re.compile(r"clang-(?P<version>\d+)")  # what `clang` is a link to
-_OF_GCC = re.compile(r".*-accel-nvptx-none-gcc(-\d+)?")
+_CLANG = pattern(r"clang-(?P<version>\d+)")  # what `clang` is a link to
+_OF_GCC = pattern(r".*-accel-nvptx-none-gcc(-\d+)?")
 _LEAST_CLANG = 13  # the first that can be told not to warn of options that it does not need
 _RELATED = {"amdclang", "dpcpp", "hipcc", "icpx", "icx"}  # obey the same variable, by other numbers
 

@@ -12,9 +12,10 @@ from ptxsw.changes.change import Change, Line
 from ptxsw.changes.rule import LocalRule
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.ptx.ir import Int, Operand, Reg
+from ptxsw.ptx.patterns import pattern
 
 _LOW_HALF = (1 << 32) - 1
-_BLANK = re.compile(r"\{(\w+)(?::(\w+))?\}")
+_BLANK = pattern(r"\{(\w+)(?::(\w+))?\}")
 
 
 class LocalChange(Struct, frozen=True):
