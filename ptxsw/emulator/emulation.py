@@ -7,9 +7,8 @@ is run once for any iteration (`loops`), irreducible flow bluntly: what it may w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.joins import Joins
@@ -22,7 +21,7 @@ from ptxsw.emulator.recurrences import (
     exit_predicates,
     find_steps,
 )
-from ptxsw.emulator.state import MemoryAccess, State, Step, reach
+from ptxsw.emulator.state import Hook, Iteration, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import Statistics, Trace
 from ptxsw.flow.cfg import Cfg, build, ends_block
@@ -50,19 +49,6 @@ MAX_VISITS = 5_000
 _MAX_TARGETS = 64  # of an indirect branch; of longer tables no condition is kept
 
 
-Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]
-"""Told of an instruction that was run on some path: its number in `Cfg.instructions`, the state
-that it left, and the access to memory that it made. The state changes afterwards: keep copies."""
-
-
-class Iteration(NamedTuple):
-    """What one iteration of a loop computes, by instruction: addresses that it accesses, and what
-    it leaves in registers."""
-
-    addresses: dict[int, Term]
-    values: dict[int, Term]
-
-
 class Emulation:
     """A run of one function in the making: `trace` makes it, whole or as far as the time
     allows."""
@@ -83,7 +69,6 @@ class Emulation:
         self.machine = SymbolicMachine(module, function, self.terms)
         self.solver = solver
         self.budget = budget
-        self._few_values = FewValues()
         self.tracked = tracked(self.cfg, follow)
         self.names = follow | followed_anyway(self.cfg, note, self.tracked)
         self.followed = followed(self.cfg, self.names)
@@ -107,6 +92,10 @@ class Emulation:
         self.first_later = 0  # the first number of a term that is not of the trace
         self.entries: dict[int, list[State]] | None = None
         self.executed = self.visits = 0
+
+    @cached_property
+    def _few_values(self) -> FewValues:
+        return FewValues()
 
     # ------------------------------------------------------------ the whole
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptxsw.emulator.budget import Budget
-from ptxsw.emulator.emulation import Emulation, Hook
-from ptxsw.emulator.state import State
+from ptxsw.emulator.emulation import Emulation
+from ptxsw.emulator.state import Hook, State
 from ptxsw.emulator.trace import Trace
 from ptxsw.emulator.warp_values import broadcasts
 from ptxsw.ptx.garbage import no_collection

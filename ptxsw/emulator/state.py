@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
 from msgspec import Struct
 
 from ptxsw.emulator.memory import FIRST, SPACES, Epochs
@@ -134,3 +137,16 @@ def undefined(terms: Terms, reg: Reg, width: int) -> Term:
     """What a register holds that nobody has written."""
     name = f"undefined({named(reg)})"
     return terms.atom(name, width, Variance.LANE, None, Origin.UNDEFINED)
+
+
+class Iteration(NamedTuple):
+    """What one iteration of a loop computes, by instruction: addresses that it accesses, and what
+    it leaves in registers."""
+
+    addresses: dict[int, Term]
+    values: dict[int, Term]
+
+
+Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]
+"""Told of an instruction that was run on some path: its number in `Cfg.instructions`, the state
+that it left, and the access to memory that it made. The state changes afterwards: keep copies."""

@@ -19,17 +19,21 @@ from ptxsw.terms.solver import Proved
 def find(name: str, rules: Sequence[LocalRule], refusal: str, kernel: Kernel) -> Iterator[Outcome]:
     """A change for each instruction to which a rule applies, then for each pair of them; `refusal`
     is the reason for all others that have a name of a rule."""
-    changed: set[int] = set()
+    by_name: dict[str, list[LocalRule]] = {}
+    for rule in rules:
+        for one in (*rule.names, *rule.others):
+            by_name.setdefault(one, []).append(rule)
     left: set[int] = set()
     for at, instruction in enumerate(kernel.trace.cfg.instructions):
-        named = [r for r in rules if instruction.name in (*r.names, *r.others)]
+        named = by_name.get(instruction.name)
         reads = kernel.trace.operands.get(at, ())
         if not named or (not reads and any(rule.given for rule in named)):
             continue
         alone = (rule for rule in named if not rule.beside)
         detail = next(filter(None, (_applied(rule, kernel, at, reads) for rule in alone)), None)
-        (left if detail is None else changed).add(at)
-        if detail is not None:
+        if detail is None:
+            left.add(at)
+        else:
             yield _change(name, detail, (at,))
     for rule in rules:
         for at, beside in _pairs(rule, kernel, left) if rule.beside else ():

@@ -9,7 +9,7 @@ exact form tried, with little effort.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from time import thread_time
 from typing import Any, TypeAlias
@@ -79,10 +79,13 @@ class Solver:
         self._z3: Any = None
         self._solver: Any = None
         self._terms: Any = None  # Z3Terms
-        self._samples = Samples()
         self._atoms: dict[Term, frozenset[Term]] = {}
         self._answers: dict[tuple[Term, frozenset[Term]], Verdict] = {}
         self._asides: dict[tuple[Term, tuple[Term, ...], bool], bool] = {}
+
+    @cached_property
+    def _samples(self) -> Samples:
+        return Samples()
 
     def prove(self, claim: Term, given: Iterable[Term] = ()) -> Verdict:
         """Does the condition `claim` hold wherever all conditions `given` do?"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
@@ -48,8 +49,11 @@ class ProofContext:
         self.lanes = lanes = KernelLanes(basis, declared, images.places, thorough=thorough)
         self.relation = Relation(basis, declared, lanes, claims, self.layout)
         self.waiting_lanes = WaitingLanes(basis, lanes, images.of)
-        self.indices = Indices(lanes, basis.prover, basis.memory.aliases)
         self.questions = Questions(basis, images, self.waiting_lanes, declared, lanes)
+
+    @cached_property
+    def indices(self) -> Indices:
+        return Indices(self.lanes, self.basis.prover, self.basis.memory.aliases)
 
 
 def _layout(
