@@ -4,6 +4,7 @@ values."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ptxsw.emulator.state import State
@@ -102,25 +103,23 @@ def _count(
     """Run the wanted instructions iteration by iteration, from the values before the loop, and
     count until the branch leaves."""
     state = State({})
-    steps = {i: machine.prepare(cfg.instructions[i], wanted) for i, _ in inside}
-    for index in _leading(cfg, loop):
-        step = machine.prepare(cfg.instructions[index], wanted)
-        if step is not None:
-            machine.run(step, state, index)
-    for iteration in range(1, min(MOST_ITERATIONS, _MOST_STEPS // max(1, len(inside))) + 1):
-        for index, before in inside:
-            step = steps[index]
-            if before and step is not None:
+    leading = _leading(cfg, loop)
+    steps = {i: machine.prepare(cfg.instructions[i], wanted) for i in (*leading, *dict(inside))}
+
+    def run(indices: Iterable[int]) -> None:
+        for index in indices:
+            if (step := steps[index]) is not None:
                 machine.run(step, state, index)
+
+    run(leading)
+    for iteration in range(1, min(MOST_ITERATIONS, _MOST_STEPS // max(1, len(inside))) + 1):
+        run(index for index, before in inside if before)
         taken = machine.guard(state, branch)
         if taken.kind is not op.CONST:
             return None
         if bool(taken.value) != stays:
             return iteration
-        for index, before in inside:
-            step = steps[index]
-            if not before and step is not None:
-                machine.run(step, state, index)
+        run(index for index, before in inside if not before)
     return None
 
 
