@@ -25,9 +25,7 @@ from ptxsw.ptx.ir import (
     leaves,
 )
 from ptxsw.ptx.isa import Effect
-from ptxsw.terms import op
-from ptxsw.terms.evaluate import value_of
-from ptxsw.terms.node import Term, ones, walk_until
+from ptxsw.terms.node import Term
 from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.memory_ssa import Bytes, multiple
 from ptxsw.validate.outcome import Differ, GiveUp
@@ -35,7 +33,6 @@ from ptxsw.validate.path import Path
 
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
 _SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
-_TRIALS = 4
 _ADDRESS = 32  # bits of an address in shared memory
 
 
@@ -66,9 +63,7 @@ class SharedLayout:
         self._sums = BitSums(self._terms, self._aligned(arrays))
         self._mask = self._masked()
         self._answers: dict[tuple[Term, Term], bool] = {}
-        self._values: tuple[dict[Term, int], ...] = tuple({} for _ in range(_TRIALS))
         self._images: dict[Term, Term] = {}
-        self._looks: dict[tuple[Term, Term], bool] = {}
 
     def check(self, instructions: Iterable[Instruction]) -> None:
         """Raises GiveUp where an instruction may reach shared memory in a way that is not
@@ -106,27 +101,9 @@ class SharedLayout:
                 return Bytes("shared", old, target.size)
         facts = tuple(dict.fromkeys((*self._facts, *given)))
         for old, image in images:
-            if self._same_samples(image, place) and self._same(image, place, facts):
+            if self._same(image, place, facts):
                 return Bytes("shared", old, target.size)
         raise Differ("a shared address is not the permuted one", None, index)
-
-    def _same_samples(self, image: Term, place: Term) -> bool:
-        """Have two addresses the same value for a few choices of what is unknown? Saves most
-        questions to the solver."""
-        same = self._looks.get((image, place))
-        if same is None:
-            pairs = ((self._value(t, image), self._value(t, place)) for t in range(_TRIALS))
-            same = self._looks[image, place] = all(one == other for one, other in pairs)
-        return same
-
-    def _value(self, trial: int, term: Term) -> int:
-        values = self._values[trial]
-        for node in walk_until(values, term):
-            if node.kind in op.OPAQUE:
-                values[node] = _chosen(trial, node)
-            else:
-                values[node] = value_of(node, [values[part] for part in node.args])
-        return values[term]
 
     def _same(self, image: Term, place: Term, facts: Sequence[Term]) -> bool:
         same = self._answers.get((image, place))
@@ -179,15 +156,6 @@ class SharedLayout:
         for condition in whole[1:]:
             both = terms.and_(both, condition)
         return terms.ite(both, mask, terms.const(0, _ADDRESS))
-
-
-def _chosen(trial: int, unknown: Term) -> int:
-    """A value that an unknown may have."""
-    from random import Random  # seldom needed
-
-    chosen = Random(f"{trial} {unknown.id}").getrandbits(unknown.width) & ones(unknown)
-    # Arrays (`&tile`) begin with a row, as `_facts` says.
-    return chosen - chosen % ROW if str(unknown.value)[:1] == "&" else chosen
 
 
 def _near(instruction: Instruction) -> bool:
