@@ -121,12 +121,6 @@ class Memory:
                 missed.append(other)
         return frozenset(missed)
 
-    def unread(
-        self, stores: Sequence[Store], epoch: int, source: Bytes, given: Sequence[Term]
-    ) -> Term:
-        """As `load`, but nothing is found out about the stores: any of them may have hit."""
-        return self._unknown(stores, epoch, source, None)
-
     def _parts(self, store: Store, size: int) -> Iterator[Store]:
         """A store as several of at most `size` bytes: which of them may hit the bytes that are
         looked at does not depend on how a text has merged them."""

@@ -77,7 +77,6 @@ class Path(Struct):
     forked: bool = False  # has a condition decided where it goes?
     parted: bool = False  # may lanes of a warp have decided differently?
     mask: Term | None = None  # which lanes were here at the last question, if they still are
-    ahead: bool = False  # run only to see which bytes are read: what stores leave is not looked at
 
     def get(self, reg: Reg) -> Term:
         """The value of a register here."""
@@ -107,7 +106,6 @@ class Path(Struct):
         return Path(
             self.base, self.conditions, self.position, dict(self.written), stores,
             list(self.touches), list(self.events), self.end, self.forked, self.parted, self.mask,
-            self.ahead,
         )  # fmt: skip
 
 

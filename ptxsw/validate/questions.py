@@ -178,7 +178,7 @@ class Ahead:
         if old.ended.kind != "cut":
             return False
         # Comparing addresses may ask the solver at every access on the way.
-        start = Path(old.get, self._given, old.ended.position, forked=True, ahead=True)
+        start = Path(old.get, self._given, old.ended.position, forked=True)
         looks = (False,) if self._touch.nc else (False, True)
         return any(self._reads(start.copy(), closely=closely) for closely in looks)
 

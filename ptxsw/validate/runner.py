@@ -289,8 +289,7 @@ class Runner:
         behind: frozenset[Bytes] | None = None
         for at, (part, dest, (epoch, _)) in enumerate(zip(touches, dests, epochs, strict=True)):
             stores = path.stores[-1] if epoch >= 0 else ()
-            load = self.memory.unread if path.ahead and stores else self.memory.load
-            value = load(stores, epoch, part.target, given)
+            value = self.memory.load(stores, epoch, part.target, given)
             fresh = fresh or holds_first(value)
             if self._witness and stores:
                 told = stores_before(value)
