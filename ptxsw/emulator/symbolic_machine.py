@@ -282,9 +282,10 @@ class SymbolicMachine:
         if not entry and name in self._overwritten:
             return self.terms.fresh("param", bits)
         attributes = () if offset or not entry else self._params[name].attributes
-        name = f"{name}+{offset}" if offset else name
+        shown = f"{name}+{offset}" if offset else name
         variance = Variance.UNIFORM if entry else Variance.LANE
-        value = self.terms.atom(name, bits, variance, None, Origin.PARAMETER)
+        of = (name, str(offset))
+        value = self.terms.atom(shown, bits, variance, None, Origin.PARAMETER, of)
         promised = "ptr" in attributes and "global" in attributes
         return self._spaces.points(value, "global") if promised else value
 

@@ -129,13 +129,13 @@ class Alignment:
 
     def _is_parameter(self, term: Term) -> bool:
         """Is a term a parameter of the kernel, or a part of one, as wide as `ld.param` had it?"""
-        if term.kind is not op.ATOM or term.variance is not Variance.UNIFORM:
+        if term.origin is not Origin.PARAMETER or term.variance is not Variance.UNIFORM:
             return False
-        name, _, offset = str(term.value).partition("+")
+        name, offset = term.of[0], int(term.of[1])
         parameter = self._parameters.get(name)
-        if parameter is None or term.width not in (32, 64) or not (offset or "0").isdigit():
+        if parameter is None or term.width not in (32, 64) or offset < 0:
             return False
-        return bool(offset) or bool(parameter.dims) or type_width(parameter.type) == term.width
+        return offset > 0 or bool(parameter.dims) or type_width(parameter.type) == term.width
 
     def _declared(self, name: str) -> int:
         """The alignment that `.ptr .align` declares for what a parameter points to, in bytes."""

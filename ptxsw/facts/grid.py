@@ -33,21 +33,19 @@ class Unbounded(Exception):
 
 
 class Grid:
-    """Bounds of values over all threads. `names` are the kernel's parameters; `most` gives the
-    highest value of atoms that are known to be smaller than their width allows; `again` is that of
-    a trace; `holds` proves a condition from others; `shape` are the threads of a block along each
-    axis, where the kernel says so."""
+    """Bounds of values over all threads. `most` gives the highest value of atoms that are known to
+    be smaller than their width allows; `again` is that of a trace; `holds` proves a condition from
+    others; `shape` are the threads of a block along each axis, where the kernel says so."""
 
     def __init__(
         self,
         terms: Terms,
-        names: Iterable[str],
         most: Mapping[Term, int],
         again: Mapping[Term, frozenset[Term]],
         holds: Holds,
         shape: tuple[int, int, int] | None = None,
     ) -> None:
-        self.terms, self.names, self._holds = terms, frozenset(names), holds
+        self.terms, self._holds = terms, holds
         # What is known of one thread's values says nothing of those of others.
         self.most = {atom: value for atom, value in most.items() if self.is_shared(atom)}
         # The same for the solver, which does not know `most`.
@@ -61,8 +59,7 @@ class Grid:
     @classmethod
     def of(cls, trace: Trace, most: Mapping[Term, int], holds: Holds) -> Grid:
         """The grid of a kernel that was run symbolically."""
-        names = (parameter.name for parameter in trace.function.params)
-        return cls(trace.terms, names, most, trace.again, holds, trace.function.block_shape)
+        return cls(trace.terms, most, trace.again, holds, trace.function.block_shape)
 
     def holds(self, claim: Term, given: Iterable[Term]) -> bool:
         """Is a condition proved from others, and from what atoms are known to be at most?"""
@@ -72,8 +69,7 @@ class Grid:
 
     def is_parameter(self, atom: Term) -> bool:
         """Is it (a part of) a parameter of the kernel?"""
-        uniform = atom.kind is op.ATOM and atom.variance is Variance.UNIFORM
-        return uniform and str(atom.value).partition("+")[0] in self.names
+        return atom.origin is Origin.PARAMETER and atom.variance is Variance.UNIFORM
 
     def pointer(self, address: Term) -> Term | None:
         """The one 64-bit parameter that stands unscaled in an address; None where there are

@@ -10,7 +10,7 @@ class Origin(Enum):
 
     COMPUTED = auto()  # from other terms, or constant
     LOAD = auto()  # a function of an address and of the memory it is read from
-    PARAMETER = auto()  # of a kernel, or of a function
+    PARAMETER = auto()  # of a kernel, or of a function [its name, bytes before the part]
     SPECIAL = auto()  # a special register that is the same in each read
     VOLATILE = auto()  # a special register that may change from read to read
     SYMBOL = auto()  # the address of a variable [its name]

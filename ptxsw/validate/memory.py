@@ -261,7 +261,8 @@ class Memory:
         if time[1] == CONSTANT and len(items) == 1 and items[0][0] in self._parameters:
             name = self._parameters[items[0][0]].name
             shown = f"{name}+{at}" if at else name
-            return self.terms.atom(shown, 8 * size, Variance.UNIFORM, None, Origin.PARAMETER)
+            of = (name, str(at))
+            return self.terms.atom(shown, 8 * size, Variance.UNIFORM, None, Origin.PARAMETER, of)
         place = self.terms.add(source.place, self.terms.const(start, source.place.width))
         flattened = [t for _, place, _, value, guard in stores for t in (place, value, guard)]
         sizes = tuple((space, size) for space, _, size, _, _ in stores)

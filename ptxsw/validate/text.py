@@ -79,8 +79,7 @@ class Text:
             return True
         if node.kind is not op.ATOM or node.value in SPECIALS or node.origin in _FIXED:
             return node.kind is op.ATOM
-        name = str(node.value).partition("+")[0]
-        return node.variance is Variance.UNIFORM and name in self._parameters
+        return node.variance is Variance.UNIFORM and node.origin is Origin.PARAMETER
 
     @cached_property
     def _parameters(self) -> frozenset[str]:
