@@ -23,7 +23,10 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
         return _caches_advice(environ)
     if tool == "nvcc":
         sentence = "# nvcc starts the wrapper in front of its own ptxas."
-        return f"{sentence}\n{_exports(nvcc_variables(environ, wrapper))}{_caches_advice(environ)}"
+        variables = nvcc_variables(environ, wrapper)
+        if not variables:
+            raise ToolkitError("this nvcc takes no --ptxas-prefix: use `ptxsw toolkit`")
+        return f"{sentence}\n{_exports(variables)}{_caches_advice(environ)}"
     if tool == "triton":
         return _triton_advice(environ)
     if tool == "gcc":

@@ -24,6 +24,8 @@ from ptxsw.toolchain.settings import OFF, VARIABLES, Settings, SettingsError
 NVCC_FLAGS = "NVCC_APPEND_FLAGS"
 CLANG_FLAGS = "CCC_OVERRIDE_OPTIONS"
 TRITON = {"TRITON_PTXAS_PATH": "ptxas", "TRITON_PTXAS_BLACKWELL_PATH": "ptxas-blackwell"}
+_TOOLKITS = ("CUDA_HOME", "CUDA_PATH")
+_PATIENCE = 20.0  # seconds for nvcc
 _PATHS = ("PTXSW_REPORT", "PTXSW_LOG", "PTXSW_CACHE", "PTXSW_TUNED")
 _PROGRAMS = ("PTXSW_REAL_PTXAS", "PTXSW_REAL_NVPTX_AS")
 _PREFIX = "PTXSW_"
@@ -74,12 +76,31 @@ def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def nvcc_variables(environ: Mapping[str, str], wrapper: Path) -> dict[str, str]:
-    """The variable that has nvcc start the wrapper in front of its own ptxas."""
+    """The variable that has nvcc start the wrapper in front of its own ptxas. Empty where an nvcc
+    that a build may call does not know the option, which no help lists."""
+    compilers = {find.on_path("nvcc", environ), environ.get("CUDACXX")}
+    compilers |= {
+        os.path.join(environ[name], "bin", "nvcc") for name in _TOOLKITS if environ.get(name)
+    }
+    if not all(_knows_prefix(nvcc, environ) for nvcc in compilers if nvcc and os.path.exists(nvcc)):
+        return {}
     flag = f"--ptxas-prefix={wrapper}"
     if " " in flag:
         flag = f'--ptxas-prefix="{wrapper}"'
     before = environ.get(NVCC_FLAGS, "")
     return {NVCC_FLAGS: before if flag in before else f"{before} {flag}".strip()}
+
+
+def _knows_prefix(nvcc: str, environ: Mapping[str, str]) -> bool:
+    """Does an nvcc take `--ptxas-prefix`?"""
+    import subprocess
+
+    command = [nvcc, "--dryrun", "--ptxas-prefix=ptxas", "-c", "none.cu"]
+    try:
+        done = subprocess.run(command, env=dict(environ), capture_output=True, timeout=_PATIENCE)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"nknown option" not in done.stderr
 
 
 def clang_variables(environ: Mapping[str, str]) -> dict[str, str]:

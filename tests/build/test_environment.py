@@ -15,6 +15,7 @@ from ptxsw.build.environment import (
     absolute_paths,
     build_environment,
     clang_variables,
+    nvcc_variables,
     triton_variables,
 )
 from ptxsw.build.script import home, write_script
@@ -96,6 +97,17 @@ def test_a_command_that_cannot_run_ends_as_in_a_shell(tmp_path: Path) -> None:
     assert (missing.returncode, directory.returncode) == (127, 126)
     assert missing.stderr == "ptxsw: no-such-command: No such file or directory\n"
     assert directory.stderr == "ptxsw: /: Permission denied\n"
+
+
+def test_an_nvcc_that_does_not_know_the_option_is_left_alone(tmp_path: Path) -> None:
+    """It would stop at it."""
+    says = 'case "$*" in *--ptxas-prefix*) echo "nvcc fatal : Unknown option" >&2; exit 1;; esac'
+    program(tmp_path / "bin" / "nvcc", says)
+    environ = environment(tmp_path) | {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    assert nvcc_variables(environ, tmp_path / "ptxas") == {}
+    program(tmp_path / "bin" / "nvcc", "exit 0")
+    flags = nvcc_variables(environ, tmp_path / "ptxas")["NVCC_APPEND_FLAGS"]
+    assert flags == f"--ptxas-prefix={tmp_path}/ptxas"
 
 
 def test_clang_is_led_to_the_wrapper(tmp_path: Path) -> None:

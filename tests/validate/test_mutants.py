@@ -26,14 +26,19 @@ def test_rewritten(name: str, scheme: str, form: str) -> None:
     assert isinstance(judged(name, rewritten(name, scheme, form)), Proved)
 
 
+CANNOT_WRAP = ("shift", "overflow_guard_dropped")
+"""A kernel, and a mutator whose texts do the same: its index is below 1024."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize(("scheme", "form"), WAYS)
 def test_every_mutant(name: str, scheme: str, form: str) -> None:
     text = rewritten(name, scheme, form)
-    for mutator in MUTATORS.values():
-        for mutant in mutator(text):
-            assert not isinstance(judged(name, mutant), Proved), mutator.__name__
+    for mutator, mutants in MUTATORS.items():
+        for mutant in mutants(text):
+            if (name, mutator) != CANNOT_WRAP:
+                assert not isinstance(judged(name, mutant), Proved), mutator
 
 
 @pytest.mark.parametrize("mutator", MUTATORS)

@@ -116,7 +116,9 @@ def hoisted(text: str) -> Iterator[str]:
             continue
         copies = (m[1] if (m := COPY.search(other)) and m[2] != "0" else None for other in lines)
         copy = list(copies).index(shuffle["source"])
-        load = next(n for n in range(copy, -1, -1) if LOAD.match(lines[n]))
+        load = next((n for n in range(copy, -1, -1) if LOAD.match(lines[n])), None)
+        if load is None:  # a vector
+            continue
         asked = [f"activemask.b32 {shuffle['mask']};"] if shuffle["mask"].startswith("%") else []
         moved = [*asked, line]
         yield "\n".join([*lines[:load], *moved, *lines[load:at], *lines[at + 1 :]])
