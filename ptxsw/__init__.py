@@ -39,8 +39,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name == "plugins":
-        return import_module("ptxsw.driver.plugins")
+    if name in ("pipeline", "plugins"):  # modules
+        return import_module(f"ptxsw.driver.{name}")
     if name == "verify":  # a package that can be called
         return import_module("ptxsw.verify")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

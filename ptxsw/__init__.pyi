@@ -1,5 +1,6 @@
 """The types of the Python interface; `__init__.py` imports them when they are first asked for."""
 
+from ptxsw.driver import pipeline as pipeline
 from ptxsw.driver import plugins as plugins
 from ptxsw.driver.pipeline import Options as Options
 from ptxsw.driver.pipeline import Result as Result
