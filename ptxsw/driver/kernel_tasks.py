@@ -15,7 +15,7 @@ from ptxsw.driver.command_lines import analyze_command, optimize_command
 from ptxsw.driver.outcome import failed_report, kernel_report, waiting_report
 from ptxsw.driver.passes import Passes, answers
 from ptxsw.driver.workers import streamed
-from ptxsw.ptx.cxx_names import chosen, readable
+from ptxsw.ptx.cxx_names import chosen, readable, without
 from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.text_files import file_stem
 from ptxsw.report import model
@@ -67,7 +67,7 @@ class KernelTasks:
         stand_in: Rewrite | None,
     ) -> None:
         self._module, self._name, self._options, self._arch = module, name, options, arch
-        self._functions = chosen(module, options.only)
+        self._functions = without(chosen(module, options.only), options.skip)
         self._description = description
         # Of a single kernel, whoever keeps the answer for the file has it.
         self._keep = keep if len(self._functions) != 1 else None

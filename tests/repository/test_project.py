@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 from tests.skips import LAST
 
@@ -61,3 +64,12 @@ def test_the_hosted_run_is_ours() -> None:
     assert f"path: .pytest_cache/v/{LAST.partition('/')[0]}\n" in second
     least = PROJECT["project"]["requires-python"].removeprefix(">=")
     assert f'python: ["{least}", "3.12", "3.13"]\n' in first
+
+
+def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
+    """By default pytest looks into none that is called `build`."""
+    left_out = pytestconfig.getini("norecursedirs")
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
+    assert Path("tests/build") in folders
+    names = {name for folder in folders for name in folder.parts}
+    assert [name for name in names if any(fnmatch(name, one) for one in left_out)] == []
