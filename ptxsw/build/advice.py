@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from ptxsw.build import compiler_caches
 from ptxsw.build.environment import nvcc_variables, script, settings_directory, triton_variables
 from ptxsw.build.gcc import NAME, VARIABLE, real_nvptx_as
-from ptxsw.build.script import home, write_script
+from ptxsw.build.script import script_for, write_script
 from ptxsw.build.toolkit import ToolkitError, shadow
 
 
@@ -66,10 +66,11 @@ def _gcc_advice(environ: Mapping[str, str]) -> str:
     real = real_nvptx_as(environ)
     if real is None:
         raise ToolkitError(f"no {NAME} found: install GCC's nvptx offloading, or set {VARIABLE}")
-    path = home(environ) / "gcc" / "as"
+    assembler = os.path.abspath(real.path)
+    path = script_for(environ, "gcc", "as", assembler)
     if shlex.quote(str(path)) != str(path):
         raise ToolkitError(f"{path}: GCC takes no such path in -B; set XDG_DATA_HOME to another")
-    write_script(path, os.path.abspath(real.path), for_gcc=True)
+    write_script(path, assembler, for_gcc=True)
     flag = f"-foffload-options=nvptx-none=-B{path.parent}"
     return (
         "# GCC compiles offloaded code when it links, with the `as` of this directory.\n"

@@ -32,7 +32,7 @@ def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
     """The variables that tell both caches, with what the user has in them. The file for ccache
     is written into `directory`, where it stays. Raises OSError."""
     state = _state(environ, directory)
-    path = directory / digest(state)
+    path = directory / _digest(state)
     if not path.exists():
         _write(path, state)
     others = [file for file in _extra_files(environ) if not _is_ours(file, directory)]
@@ -45,7 +45,7 @@ def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
 
 def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
     """Those of the variables that tell of other settings, or of another ptxsw."""
-    now = digest(_state(environ, directory))
+    now = _digest(_state(environ, directory))
     extra = _split(environ.get(EXTRA_FILES, ""))
     files = [Path(file).name for file in extra if _is_ours(file, directory)]
     words = [w[len(_MARK) :] for w in environ.get(BUSTER, "").split() if w.startswith(_MARK)]
@@ -78,8 +78,7 @@ def _write(path: Path, text: str) -> None:
     private.replace(path)
 
 
-def digest(state: str) -> str:
-    """A short name of some words."""
+def _digest(state: str) -> str:
     return key(state.encode())[:16]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ptxsw.build import compiler_caches, gcc
-from ptxsw.build.script import home, write_program, write_script
+from ptxsw.build.script import script_for, usable_directory, write_program, write_script
 from ptxsw.build.toolkit import shadow
 from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import find
@@ -37,12 +37,12 @@ _RELATED = {"amdclang", "dpcpp", "hipcc", "icpx", "icx"}  # obey the same variab
 
 def settings_directory(environ: Mapping[str, str]) -> Path:
     """Where files are kept that tell compiler caches of the settings. Raises OSError."""
-    return home(environ) / "settings"
+    return usable_directory(environ) / "settings"
 
 
 def script(environ: Mapping[str, str]) -> Path:
     """The wrapper as a program called ptxas, written where it is not there yet. Raises OSError."""
-    return write_script(home(environ) / "bin" / "ptxas")
+    return write_script(usable_directory(environ) / "bin" / "ptxas")
 
 
 def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -107,21 +107,20 @@ def clang_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The variable that gives every clang the wrapper, and, since clang takes the directory above
     the first ptxas of `PATH` for a toolkit, the one that it would have taken. Empty where there is
     no clang, or one that would warn of an option that it does not need."""
-    names = {name for directory in _directories(environ) for name in _listed(directory)}
+    names = {name for directory in _directories(environ) for name in find.listed(directory)}
     versions = [int(match["version"]) for match in map(_CLANG.fullmatch, names) if match]
-    if not versions or min(versions) < _LEAST_CLANG or names & _RELATED:
-        return {}
+    before = environ.get(CLANG_FLAGS, "")
+    if not versions or min(versions) < _LEAST_CLANG or names & _RELATED or "--ptxas-path" in before:
+        return {}  # the last: this is a build within a build, or the user has chosen
     toolkit = _toolkit_of_clang(environ)
     real = None if toolkit is None else os.path.join(toolkit, "bin", "ptxas")
-    wrapper = write_script(home(environ) / "clang" / "ptxas", real, for_clang=True)
+    path = script_for(environ, "clang", "ptxas", real or "")
+    wrapper = write_script(path, real, for_clang=True)
     words = ["#", "+--start-no-unused-arguments", f"+--ptxas-path={wrapper}",
              "+--end-no-unused-arguments"]  # fmt: skip
     if toolkit is not None:
         words.append(f"^--cuda-path={toolkit}")
     if any(" " in word for word in words):  # which the variable cannot hold
-        return {}
-    before = environ.get(CLANG_FLAGS, "")
-    if f"--ptxas-path={wrapper}" in before:
         return {}
     return {CLANG_FLAGS: " ".join([*words, *before.removeprefix("#").split()])}
 
@@ -141,19 +140,27 @@ def write_gcc_scripts(environ: Mapping[str, str], directory: Path) -> None:
     finds them on `PATH`, where `directory` is to be the first, and there is no variable for their
     options. Raises OSError."""
     assembler = gcc.real_nvptx_as(environ)
-    compilers: dict[str, str] = {}
-    for place in _directories(environ) if assembler is not None else ():
-        for name in filter(_OF_GCC.fullmatch, _listed(place) if place != str(directory) else ()):
-            compilers.setdefault(name, os.path.join(place, name))
-    for name in filter(_OF_GCC.fullmatch, _listed(str(directory))):
+    compilers = {} if assembler is None else _compilers_of_gcc(environ, str(directory))
+    for name in filter(_OF_GCC.fullmatch, find.listed(str(directory))):
         if name not in compilers:
             (directory / name).unlink(missing_ok=True)
     if assembler is None or not compilers:
         return
-    place = str(write_script(home(environ) / "gcc" / "as", assembler.path, for_gcc=True).parent)
-    for name, path in compilers.items():
-        words = f"exec {shlex.quote(path)} {shlex.quote(f'-B{place}')}"
+    path = script_for(environ, "gcc", "as", assembler.path)
+    option = f"-B{write_script(path, assembler.path, for_gcc=True).parent}"
+    for name, compiler in compilers.items():
+        words = f"exec {shlex.quote(compiler)} {shlex.quote(option)}"
         write_program(directory / name, f'#!/bin/sh\n# Written by ptxsw exec.\n{words} "$@"\n')
+
+
+def _compilers_of_gcc(environ: Mapping[str, str], besides: str) -> dict[str, str]:
+    """The path of each of GCC's compilers for nvptx on `PATH`, but for what is in one directory."""
+    compilers: dict[str, str] = {}
+    for place in _directories(environ):
+        for name in filter(_OF_GCC.fullmatch, find.listed(place)):
+            if place != besides:
+                compilers.setdefault(name, os.path.join(place, name))
+    return compilers
 
 
 def triton_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -162,11 +169,11 @@ def triton_variables(environ: Mapping[str, str]) -> dict[str, str]:
     own = _programs_of_triton(environ)
     changed = {}
     for variable, name in TRITON.items():
-        real = environ.get(variable) or os.path.join(own, name) if own else environ.get(variable)
-        if real and not os.path.exists(real) and own:
-            real = os.path.join(own, "ptxas")
-        if real and os.path.exists(real) and not find.is_stand_in(real):
-            path = home(environ) / "triton" / compiler_caches.digest(real) / "ptxas"
+        brought = [os.path.join(own, one) for one in (name, "ptxas")] if own is not None else []
+        chosen = environ.get(variable)
+        real = next(filter(os.path.exists, [*([chosen] if chosen else ()), *brought]), None)
+        if real is not None and not find.is_stand_in(real):
+            path = script_for(environ, "triton", "ptxas", real)
             changed[variable] = str(write_script(path, real))
     return changed
 
@@ -188,13 +195,6 @@ def _programs_of_triton(environ: Mapping[str, str]) -> str | None:
 
 def _directories(environ: Mapping[str, str]) -> Iterator[str]:
     yield from dict.fromkeys(filter(None, environ.get("PATH", "").split(os.pathsep)))
-
-
-def _listed(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
 
 
 def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:

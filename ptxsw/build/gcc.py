@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ptxsw.build.arguments import CommandLine, Input
-from ptxsw.toolchain.find import TRIED, PossiblePtxas
+from ptxsw.toolchain.find import TRIED, PossiblePtxas, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def candidates(environ: Mapping[str, str]) -> Iterator[PossiblePtxas]:
         path = os.path.join(directory or ".", NAME)
         if os.path.exists(path):
             yield PossiblePtxas(path, "PATH")
-    for host in _listed(_COMPILERS):
-        for version in sorted(_listed(host), reverse=True):
-            path = os.path.join(version, "accel", "nvptx-none", "as")
+    for host in listed(_COMPILERS):
+        for version in sorted(listed(os.path.join(_COMPILERS, host)), reverse=True):
+            path = os.path.join(_COMPILERS, host, version, "accel", "nvptx-none", "as")
             if os.path.exists(path):
                 yield PossiblePtxas(path, "GCC")
 
@@ -88,10 +88,3 @@ def real_nvptx_as(environ: Mapping[str, str]) -> PossiblePtxas | None:
         if candidate.problem is None and os.path.realpath(candidate.path) not in tried:
             return candidate
     return None
-
-
-def _listed(directory: str) -> list[str]:
-    try:
-        return [os.path.join(directory, name) for name in os.listdir(directory)]
-    except OSError:
-        return []

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ptxsw.toolchain.process import Finished
 
 FAILED = 255  # what ptxas says of any error
-NOT_RUN = 126  # what a shell says of a command that it can't run
 
 
 class Target:
@@ -56,6 +55,8 @@ class Target:
         try:
             os.execve(self.path, [self.called, *self.arguments], self.environ)
         except OSError as error:  # which was all that was left to do
+            from ptxsw.toolchain.process import NOT_RUN
+
             sys.stderr.write(f"ptxsw: {self.path}: {error.strerror}\n")
             sys.exit(NOT_RUN)
 

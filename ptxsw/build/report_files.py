@@ -7,18 +7,15 @@ import json
 import os
 
 from ptxsw.ptx.patterns import pattern
-from ptxsw.ptx.text_files import file_stem
+from ptxsw.ptx.text_files import file_stem, source_of_temporary
 from ptxsw.toolchain.cache import key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Names of temporary files, which are others in every build: nvcc's begin so, and end as the source
-# does; GCC's say nothing of it.
-_OF_NVCC = pattern(r"^tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_")
 _OF_GCC = pattern(r"^cc[0-9A-Za-z]{6}$")
-
+"""GCC's names of temporary files, which are others in every build and say nothing of the source."""
 
 _PLACE = ("line", "source_line", "delta", "rewrite")
 """What a refusal keeps of a rewrite."""
@@ -31,7 +28,7 @@ def save_report(directory: str, path: str, arch: str, report: bytes) -> str:
     build of the same thing replaces it. Raises OSError.
     """
     data = json.loads(report)
-    stem = os.path.splitext(_OF_NVCC.sub("", os.path.basename(path)))[0]
+    stem = os.path.splitext(source_of_temporary(path) or os.path.basename(path))[0]
     if _OF_GCC.match(stem) and data["kernels"]:
         stem = data["kernels"][0]["name"]
     stem = file_stem(stem) or "input"

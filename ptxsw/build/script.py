@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ptxsw.build import gcc
+from ptxsw.toolchain.cache import key
 
 _ROOT = str(Path(__file__).parents[2])
 
@@ -76,7 +77,7 @@ def data_directory(environ: Mapping[str, str]) -> Path:
     return Path(base) / "ptxsw"
 
 
-def home(environ: Mapping[str, str]) -> Path:
+def usable_directory(environ: Mapping[str, str]) -> Path:
     """The directory where they are kept: where they belong, or, if nothing can be written there,
     one of this user's among the temporary files. Raises OSError where that cannot be, either."""
     wanted = data_directory(environ)
@@ -92,6 +93,12 @@ def home(environ: Mapping[str, str]) -> Path:
     if status.st_uid != os.geteuid() or status.st_mode & 0o022 or fallback.is_symlink():
         raise PermissionError(1, "belongs to another user, or others can write to it", fallback)
     return fallback
+
+
+def script_for(environ: Mapping[str, str], tool: str, name: str, real: str) -> Path:
+    """Where the script for a tool is that starts `real`: builds at one time that find other real
+    programs have scripts of their own. Raises OSError."""
+    return usable_directory(environ) / tool / key(os.fsencode(real))[:16] / name
 
 
 def _temporary() -> str:

@@ -183,7 +183,6 @@ def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
     from ptxsw.driver import lean_start
 
     lean_start.collect_seldom()
-    lean_start.import_msgspec()
     import msgspec
 
     from ptxsw.report import Report, to_json

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ptxsw.build.script import home, write_script
+from ptxsw.build.script import usable_directory, write_script
 from ptxsw.toolchain import find
 from ptxsw.toolchain.cache import key
 
@@ -109,4 +109,4 @@ def shadow(environ: Mapping[str, str]) -> Path | None:
     if cuda is None:
         return None
     name = key(os.path.abspath(cuda).encode())[:12]
-    return make_toolkit(Path(cuda), home(environ) / "toolkits" / name)
+    return make_toolkit(Path(cuda), usable_directory(environ) / "toolkits" / name)

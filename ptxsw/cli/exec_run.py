@@ -7,9 +7,6 @@ import signal
 import sys
 from typing import NoReturn
 
-NOT_FOUND = 127  # what a shell says of a command that it does not find
-NOT_RUN = 126  # and of one that it cannot run
-
 
 def run(command: list[str], *, stats: bool = False) -> NoReturn:
     """Becomes the build, or with `stats` runs it, and says in one line what became of it. Where the
@@ -36,6 +33,9 @@ def run(command: list[str], *, stats: bool = False) -> NoReturn:
     except OSError as error:
         sys.stderr.write(f"ptxsw: {command[0]}: {error.strerror}\n")
         sys.stderr.flush()
+        from ptxsw.build.shim import NOT_FOUND
+        from ptxsw.toolchain.process import NOT_RUN
+
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN)
 
 
@@ -58,6 +58,8 @@ def _run_and_sum_up(command: list[str], environ: dict[str, str]) -> NoReturn:
         for number in (signal.SIGINT, signal.SIGQUIT):  # the build's answer to them is ours
             signal.signal(number, signal.SIG_IGN)
         child = subprocess.Popen(command, env=environ, preexec_fn=_answer_signals)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # these come to us alone
+            signal.signal(number, lambda number, _: child.send_signal(number))
         status = child.wait()
         reports = Path(environ["PTXSW_REPORT"])
         build = load(reports, since=begin) if reports.is_dir() else None

@@ -126,15 +126,11 @@ def flatten(operands: Iterable[Operand]) -> Iterator[Operand]:
 def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
     """The registers, symbols and literals that operands are made of, in their order: those of
     vectors, pairs and lists, and the bases of addresses, sums and components."""
-    for operand in operands:
+    for operand in flatten(operands):
         if type(operand) is Reg:  # nearly always
             yield operand
             continue
         match operand:
-            case Vec(elements) | Args(elements):
-                yield from leaves(elements)
-            case Pair(first, second):
-                yield from leaves((first, second))
             case Mem(base, _, extra):
                 yield from leaves((base, *extra))
             case Not(inner) | RegisterPart(inner, _) | Sum(inner, _):

@@ -52,3 +52,15 @@ def file_stem(name: str) -> str:
 
     digest = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
     return f"{data[: _MOST_BYTES - len(digest) - 1].decode(errors='ignore')}-{digest}"
+
+
+def source_of_temporary(path: str) -> str | None:
+    """What nvcc's name of a temporary file, another in every build, says of its source: "a.ptx" for
+    `/tmp/tmpxft_00000001_00000000-6_a.ptx`; None for any other file."""
+    name = path.rpartition("/")[2]
+    if not name.startswith("tmpxft_"):
+        return None
+    import re  # few files are of this kind
+
+    match = re.match(r"tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_", name)
+    return None if match is None else name[match.end() :]

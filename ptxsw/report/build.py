@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from msgspec import Struct, to_builtins
 
 from ptxsw import __version__
 from ptxsw.ptx.printable import one_line
-from ptxsw.ptx.text_files import parsed
+from ptxsw.ptx.text_files import parsed, source_of_temporary
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Cost, Kernel
 from ptxsw.report.serial import Report, from_json
@@ -224,7 +223,7 @@ def _plural(count: int, noun: str) -> str:
 
 def _shown(file: str) -> str:
     """A file's name; of nvcc's temporary files the part that comes from their source."""
-    return re.sub(r"^.*/tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_", "", file)
+    return source_of_temporary(file) or file
 
 
 def _left_alone(reports: Iterable[Report]) -> tuple[LeftAlone, ...]:

@@ -109,10 +109,10 @@ def _nvhpc(environ: Mapping[str, str]) -> Iterator[str]:
         return
     for pattern in ((root,), (root, "Linux_x86_64"), (root, "Linux_aarch64")):
         base = os.path.join(*pattern)
-        for version in sorted(_list(base), key=_version_key, reverse=True):
+        for version in sorted(listed(base), key=_version_key, reverse=True):
             cuda = os.path.join(base, version, "cuda")
             yield cuda
-            for inner in sorted(_list(cuda), key=_version_key, reverse=True):
+            for inner in sorted(listed(cuda), key=_version_key, reverse=True):
                 yield os.path.join(cuda, inner)
 
 
@@ -129,7 +129,7 @@ def _wheels() -> Iterator[str]:
     roots.append(os.path.join(venv, "lib", library, "site-packages"))
     for root in dict.fromkeys(roots):
         nvidia = os.path.join(root, "nvidia")
-        names = _list(nvidia)
+        names = listed(nvidia)
         for name in sorted(names, reverse=True):
             if (name.startswith("cu") and name[2:].isdigit()) or name == "cuda_nvcc":
                 path = os.path.join(nvidia, name, "bin", "ptxas")
@@ -137,7 +137,8 @@ def _wheels() -> Iterator[str]:
                     yield path
 
 
-def _list(directory: str) -> list[str]:
+def listed(directory: str) -> list[str]:
+    """The names in a directory; none where it cannot be read."""
     try:
         return os.listdir(directory)
     except OSError:

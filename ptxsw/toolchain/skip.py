@@ -35,7 +35,9 @@ class Skip:
             return False
         from fnmatch import fnmatchcase
 
-        name = _own_name(path)
+        from ptxsw.ptx.text_files import source_of_temporary
+
+        name = source_of_temporary(path) or os.path.basename(path)
         stem = os.path.splitext(name)[0]
         for pattern in self.files:
             if any(_matches(place, pattern) for place in (path, name, *_sources(text, stem))):
@@ -85,13 +87,6 @@ def _table(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if any(not isinstance(one, list) or not all(isinstance(p, str) for p in one) for one in lists):
         raise ValueError("files and kernels of [skip] are lists of patterns in quotes")
     return tuple(lists[0]), tuple(lists[1])
-
-
-def _own_name(path: str) -> str:
-    """The name of a PTX file without what nvcc puts before it: `tmpxft_0001_0002-6_a.ptx` is
-    a.ptx."""
-    name = os.path.basename(path)
-    return name.split("-", 1)[1].partition("_")[2] if name.startswith("tmpxft_") else name
 
 
 def _sources(text: bytes, stem: str) -> Iterator[str]:

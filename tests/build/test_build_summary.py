@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import time
 from pathlib import Path
 
-from tests.build.conftest import Build
+from tests.build.conftest import PTXSW, Build, environment
 
 TURN = Path(__file__).parent / "inputs" / "turn.ptx"
 
@@ -51,3 +54,19 @@ def test_a_report_says_of_each_rewrite_what_became_of_it(build: Build) -> None:
     told = {one["rewrite"]: (one["changes"], one["reason"]) for one in turn["choice"]["rewrites"]}
     assert told["bank-conflicts"][0] == 1 and "wavefronts 28 to 5" in told["bank-conflicts"][1]
     assert told["strength-reduction"] == (0, "it has no loop")
+
+
+def test_a_build_with_a_line_at_the_end_can_be_ended(build: Build) -> None:
+    """What is sent to ptxsw alone reaches the build, as it would without the line."""
+    environ = environment(build.work, build.ptxas, {"XDG_DATA_HOME": str(build.work / "data")})
+    command = [str(PTXSW), "exec", "--stats", "--", "sleep", "100"]
+    running = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    for _ in range(200):
+        if children.read_text():
+            break
+        time.sleep(0.05)
+    time.sleep(0.2)  # until it listens
+    running.terminate()
+    assert running.communicate(timeout=20)[1] == b"ptxsw: 0 of 0 kernels changed\n"
+    assert running.returncode == -signal.SIGTERM

@@ -18,7 +18,7 @@ from ptxsw.build.environment import (
     nvcc_variables,
     triton_variables,
 )
-from ptxsw.build.script import home, write_script
+from ptxsw.build.script import usable_directory, write_script
 
 ROOT = Path(__file__).parents[2]
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
@@ -119,9 +119,13 @@ def test_clang_is_led_to_the_wrapper(tmp_path: Path) -> None:
     program(cuda / "bin" / "ptxas", "")
     environ = environment(tmp_path) | {"PATH": f"{tmp_path}/bin:{cuda}/bin"}
     words = clang_variables(environ)["CCC_OVERRIDE_OPTIONS"].split()
-    wrapper = tmp_path / "home" / ".local" / "share" / "ptxsw" / "clang" / "ptxas"
+    (wrapper,) = (tmp_path / "home" / ".local" / "share" / "ptxsw" / "clang").glob("*/ptxas")
+    assert f"export PTXSW_REAL_PTXAS={cuda}/bin/ptxas" in wrapper.read_text()
     assert words == ["#", "+--start-no-unused-arguments", f"+--ptxas-path={wrapper}",
                      "+--end-no-unused-arguments", f"^--cuda-path={cuda}"]  # fmt: skip
+    inner = {**environ, "CCC_OVERRIDE_OPTIONS": " ".join(words), "PATH": f"{tmp_path}/bin"}
+    assert clang_variables(inner) == {}, "a build within the build keeps what it was given"
+    assert f"export PTXSW_REAL_PTXAS={cuda}/bin/ptxas" in wrapper.read_text()
     program(tmp_path / "bin" / "clang-11", "")  # it would not know these options
     assert clang_variables(environ) == {}
 
@@ -147,7 +151,10 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")  # no directory can be made below
     done = build(tmp_path, "echo", "built", TMPDIR=str(tmp_path))
     assert (done.stdout, done.stderr, done.returncode) == ("built\n", "", 0)
-    assert home(environment(tmp_path, TMPDIR=str(tmp_path))).name == f"ptxsw-{os.geteuid()}"
+    assert (
+        usable_directory(environment(tmp_path, TMPDIR=str(tmp_path))).name
+        == f"ptxsw-{os.geteuid()}"
+    )
 
 
 def test_nowhere_to_write(tmp_path: Path) -> None:
@@ -185,6 +192,14 @@ def test_a_script_without_ptxsw_becomes_the_real_ptxas(
         )  # fmt: skip
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("real a b.ptx -o c\n", "", 0)
+
+
+@pytest.mark.parametrize("name", ["ptxas", "nvptx-none-as"])
+def test_the_wrapper_of_a_checkout_falls_back_as_the_script_does(name: str, tmp_path: Path) -> None:
+    script = write_script(tmp_path / name, for_gcc=name != "ptxas").read_text()
+    checkout = (ROOT / "wrappers" / name).read_text()
+    mark = "unset PTXSW_PLAIN\n"
+    assert checkout.partition(mark)[2] == script.partition(mark)[2] != ""
 
 
 def test_only_what_ptxas_says_of_a_line_is_a_refusal(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ TEMPORARY = "/tmp/tmpxft_0000783c_00000000-6_a.ptx"
         ("a.*", TEMPORARY, "", True),
         ("b.cu", TEMPORARY, "", False),
         ("turn.ptx", "build/turn.ptx", "", True),
+        ("tmpxft_a.ptx", "tmpxft_a.ptx", "", True),  # a user's file, not nvcc's
         ("third_party/*", TEMPORARY, "", False),
         ("third_party/*", TEMPORARY, '.file 1 "/src/third_party/a.cu"', True),
         ("third_party/*", TEMPORARY, '.file 1 "/src/third_party/a.cuh"', True),

@@ -32,6 +32,15 @@ def summary() -> str:
     return SUMMARY.format(f"$ ptxsw report reports\n{shown}")
 
 
+def take(browser: Browser, page: Path, name: str, width: int, height: int) -> None:
+    """The picture of a page, in few colours."""
+    browser.resize(width, height)
+    browser.open(page)
+    picture = IMAGES / f"{name}.png"
+    browser.screenshot(picture)
+    Image.open(picture).convert("RGB").quantize(48).save(picture, optimize=True)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         browser = Browser(Path(directory, "chromium"))
@@ -39,17 +48,11 @@ def main() -> None:
             for name, kernel, width, height, colours in PICTURES:
                 page = Path(directory, f"{kernel}.html")
                 page.write_text(beside(PTX / f"{kernel}.ptx", CUDA))
-                browser.resize(width, height)
                 browser.prefer(colours)
-                browser.open(page)
-                picture = IMAGES / f"{name}.png"
-                browser.screenshot(picture)
-                Image.open(picture).convert("RGB").quantize(48).save(picture, optimize=True)
+                take(browser, page, name, width, height)
             page = Path(directory, "summary.html")
             page.write_text(summary())
-            browser.resize(1200, 330)
-            browser.open(page)
-            browser.screenshot(IMAGES / "summary.png")
+            take(browser, page, "summary", 1200, 330)
         finally:
             browser.close()
 
