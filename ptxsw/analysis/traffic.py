@@ -1,32 +1,32 @@
-"""What one access moves: its size, at which bytes the lanes of each warp point, and the sectors or
-banks that they ask for.
+"""What one access moves: its size, and the sectors or banks that the lanes of each warp ask for.
 
-What is known at run time only, such as pointers, the widths of arrays and the iteration of a loop,
-is taken to be a multiple of 128 bytes: constants in the address decide where in a line lane 0
-begins.
+    if (tid.x < 4) o[32 * tid.x] = 0;       four lanes take part, so four sectors
+
+`requests` tells at which bytes all lanes point. Lanes that the conditions of the access leave out
+ask for nothing (`Warps.taking`); conditions on what only the run knows leave out none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from math import prod
-from random import Random
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import compress, product
+from operator import or_
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.analysis.banks import BANKS, bank_ways, contention, own_banks
-from ptxsw.analysis.coalescing import LANES, LINE, SECTOR, Offsets, local_sectors, sectors, used
-from ptxsw.analysis.warps import TESTS, TRIALS, Chosen, Warps
+from ptxsw.analysis.banks import bank_ways, contention
+from ptxsw.analysis.coalescing import LANES, SECTOR, Offsets, local_sectors, sectors, used
+from ptxsw.analysis.requests import Case, Request, requests, separate_banks
+from ptxsw.analysis.warps import Taking, Warps
 from ptxsw.emulator.trace import Access
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Int
 from ptxsw.ptx.isa import Trait
-from ptxsw.terms import op
-from ptxsw.terms.affine import Affine, Monomial, Polynomial
-from ptxsw.terms.node import Term, Variance, bottom_up, unknowns, walk
+from ptxsw.terms.affine import Affine
+from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
 
 _SECTOR_SPACES = ("global", "generic", "local")
@@ -36,68 +36,48 @@ _T = TypeVar("_T")
 _COPIED = (4, 8, 16)  # bytes that a lane may copy (PTX ISA, cp.async)
 _MATRIX_ROW = 16  # bytes of a row of a matrix of 8 x 8 halves
 _MATRICES = {"x1": 1, "x2": 2, "x4": 4}
-_MOST_CONDITIONS = 3  # in an address, of which both sides are looked at
+_EVERY: Taking = (None,)
 
 
-class Request(Struct, frozen=True):
-    """The bytes from the start of a line at which the lanes of each warp point. If `exact`, how
-    far lanes are from each other depends on nothing else."""
-
-    warps: tuple[Offsets, ...]
-    exact: bool
-
-    @property
-    def phase(self) -> int:
-        """Bytes by which lane 0 of the first warp is past the start of a 128-byte line."""
-        return self.warps[0][0] % LINE
-
-    @property
-    def offsets(self) -> Offsets | None:
-        """Bytes from lane 0's address, where that is the same for every warp; a warp of fewer
-        lanes has the first of them."""
-        if not self.exact:
-            return None
-        shapes = {tuple(at - warp[0] for at in warp) for warp in self.warps}
-        most = max(shapes, key=len)
-        return most if all(most[: len(fewer)] == fewer for fewer in shapes) else None
-
-
-Case = tuple[Request, ...]
-"""What the warps ask for on one path: one exact request, or one for each of several choices of
-what only the run knows."""
-
-
-class Traffic(Struct, frozen=True):
-    """One access as the lanes of the warps make it."""
+class Traffic(Struct, frozen=True, dict=True):
+    """One access as the lanes of the warps make it. `cases` are where all lanes point, `asked` what
+    those ask for that take part; both are empty where that is not known."""
 
     access: Access
     size: int | None  # bytes at each lane's address; None where the instruction decides itself
-    cases: tuple[Case, ...]  # empty: not known
+    cases: tuple[Case, ...]
+    asked: tuple[Case, ...]
     warps: Warps
 
     @classmethod
     def of(cls, access: Access, affine: Affine, warps: Warps) -> Traffic:
-        return cls(access, _size(access), _cases(access, affine, warps), warps)
+        cases, asked = _cases(access, affine, warps)
+        return cls(access, _size(access), cases, asked, warps)
 
-    @property
+    @cached_property
     def requests(self) -> tuple[Request, ...]:
+        """Of the lanes that take part."""
+        return tuple(request for case in self.asked for request in case)
+
+    @cached_property
+    def _everywhere(self) -> tuple[Request, ...]:
         return tuple(request for case in self.cases for request in case)
 
     @property
     def offsets(self) -> Offsets | None:
         """Bytes from lane 0's address for each lane, where they are always the same."""
-        return _common(r.offsets for r in self.requests)
+        return _common(r.offsets for r in self._everywhere)
 
     @property
     def usual_offsets(self) -> Offsets | None:
         """The same for all lanes of almost all warps, where the last iteration of a loop that they
         leave decides it."""
-        return _common(replace(r, exact=True).offsets for r in self.requests)
+        return _common(replace(r, exact=True).offsets for r in self._everywhere)
 
     @property
     def phase(self) -> int | None:
         """Bytes by which lane 0 is past the start of a line."""
-        return _common(r.phase for r in self.requests)
+        return _common(r.phase for r in self._everywhere)
 
     def sectors(self) -> tuple[int | None, float | None]:
         """Sectors of the warp that touches most, and the share of their bytes asked for."""
@@ -105,7 +85,7 @@ class Traffic(Struct, frozen=True):
             return None, None
         if _is_local(self.access):
             return self._local()
-        counts = [{_worst(request, self.size) for request in case} for case in self.cases]
+        counts = [{_worst(request, self.size) for request in case} for case in self.asked]
         # One sector more or less is a matter of where in a line lane 0 begins.
         if any(max(of_warps)[0] - min(of_warps)[0] > 1 for of_warps in counts):
             return None, None  # it depends on what only the run knows, and not on the phase alone
@@ -128,7 +108,7 @@ class Traffic(Struct, frozen=True):
             first = slice(0, _addressing_lanes(self.access))
             return max(bank_ways(w[first], size) for r in self.requests for w in r.warps)
         addresses = {v.address for v in self.access.variants}
-        separate = all(_separate_banks(affine, a, self.warps, size) for a in addresses)
+        separate = all(separate_banks(affine, a, self.warps, size) for a in addresses)
         return 1 if separate and len(addresses) == 1 else None
 
     def contention(self) -> int | None:
@@ -169,14 +149,56 @@ def _worst(request: Request, size: int) -> tuple[int, int]:
     return max((sectors(w, size), -used(w, size)) for w in request.warps)
 
 
-def _cases(access: Access, affine: Affine, warps: Warps) -> tuple[Case, ...]:
-    """What the warps ask for on the paths that lead to the access; empty where that is not known,
-    as where lanes on different paths may point to different places."""
-    addresses = dict.fromkeys(v.address for v in access.variants)
-    if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
-        return ()
-    cases = [requests(affine, address, warps) for address in addresses]
-    return tuple(case for each in cases for case in each) if all(cases) else ()
+def _cases(
+    access: Access, affine: Affine, warps: Warps
+) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
+    """Where the lanes of the warps point on the paths that lead to the access, and what those of
+    them ask for that take part; empty where that is not known, as where lanes on different paths
+    may point to different places."""
+    taking: dict[Term, list[Taking]] = {}
+    for view in access.variants:
+        on_path = warps.taking(frozenset({view.guard, *view.conditions}))
+        taking.setdefault(view.address, []).append(on_path)
+    if len(taking) > 1 and access.ways is not Variance.UNIFORM:
+        return (), ()
+    cases: list[Case] = []
+    asked: list[Case] = []
+    for address, met in taking.items():
+        own = requests(affine, address, warps)
+        if not own:
+            return (), ()
+        cases += own
+        any_way = _any_of(met)
+        asked += [tuple([_of_some(request, any_way) for request in case]) for case in own]
+    return tuple(cases), tuple(asked)
+
+
+def _any_of(ways: Sequence[Taking]) -> Taking:
+    """The lanes that come by any of several paths."""
+    if _EVERY in ways:
+        return _EVERY
+    return tuple([_either(masks) for masks in zip(*ways, strict=True)])
+
+
+def _either(masks: Sequence[Offsets | None]) -> Offsets | None:
+    either: Offsets = ()
+    for mask in masks:
+        if mask is None:
+            return None
+        either = tuple(map(or_, either, mask)) if either and mask else either or mask
+    return either
+
+
+def _of_some(request: Request, taking: Taking) -> Request:
+    """What the lanes ask for that take part, of warps of which some do."""
+    if taking == _EVERY:
+        return request
+    warps = request.warps
+    # Fewer warps than may take part differ in nothing else.
+    alike = len(warps) != len(taking)
+    pairs = product(warps, dict.fromkeys(taking)) if alike else zip(warps, taking, strict=True)
+    some = (warp if mask is None else tuple(compress(warp, mask)) for warp, mask in pairs)
+    return replace(request, warps=tuple(filter(None, some)) or warps)
 
 
 def _common(values: Iterable[_T | None]) -> _T | None:
@@ -192,207 +214,3 @@ def _is_local(access: Access) -> bool:
         for variant in access.variants
         for term in walk(variant.address)
     )
-
-
-# ---------------------------------------------------------------- where the lanes point
-
-
-def requests(affine: Affine, address: Term, warps: Warps) -> tuple[Case, ...]:
-    """What the warps ask for: a case for each way to decide conditions in the address that all
-    lanes share. Empty where it depends on more than the places of lanes and on values that they
-    share."""
-    moved = _Moved.read(affine.polynomial(address), warps)
-    if moved is None or moved.opaque:
-        cases = _evaluated(address, warps)
-        if moved is None or all(request.exact for case in cases for request in case):
-            return cases
-    if moved.exact:
-        return ((Request(moved.addresses(lambda _: 0), True),),)
-    return (tuple(Request(moved.addresses(_choice(t)), False) for t in range(TRIALS)),)
-
-
-def _separate_banks(affine: Affine, address: Term, warps: Warps, size: int) -> bool:
-    """Do the lanes access different banks? Parts of the address that are multiples of 128 bytes,
-    one word of each bank, do not matter."""
-    rest = {
-        m: factor for m, factor in affine.polynomial(address).items() if factor % (4 * BANKS) != 0
-    }
-    moved = _Moved.read(rest, warps)
-    if moved is None or not moved.exact:
-        return False
-    return all(own_banks(w, size) for w in moved.addresses(lambda _: 0))
-
-
-# ---------------------------------------------------------------- addresses as sums
-
-
-class _Moved(Struct, frozen=True):
-    """An address as `start + Σ factor * bytes`: `bytes` for each lane of each warp, `factor` a
-    product of terms that only the run knows."""
-
-    start: int
-    counts: tuple[int, ...]  # lanes of each warp
-    parts: Mapping[Monomial, tuple[Offsets, ...]]
-    opaque: bool  # was more than a special register read?
-
-    @classmethod
-    def read(cls, polynomial: Polynomial, warps: Warps) -> _Moved | None:
-        """None where a lane's part is not known from its place alone."""
-        parts: dict[Monomial, tuple[Offsets, ...]] = {}
-        opaque = False
-        for monomial, coefficient in polynomial.items():
-            # n · blockDim.x · tid.x is known but for n: parts with one unknown factor are added up.
-            factor = tuple(t for t in monomial if warps.uniform(t) and t.value not in warps.sizes)
-            sizes = [t for t in monomial if warps.uniform(t) and t.value in warps.sizes]
-            lanes = [_by_lane(t, warps) for t in monomial if not warps.uniform(t)]
-            if any(at is None for at in lanes):
-                return None
-            if not lanes:
-                continue
-            opaque |= any(t.kind is not op.ATOM for t in monomial if not warps.uniform(t))
-            scale = coefficient * prod(warps.sizes[t.value] for t in sizes)
-            old = parts.get(factor)
-            parts[factor] = tuple(
-                tuple(
-                    scale * prod(at[number][lane] for at in lanes if at is not None)
-                    + (old[number][lane] if old else 0)
-                    for lane in range(count)
-                )
-                for number, count in enumerate(warps.counts)
-            )
-        return cls(_known_part(polynomial, warps), warps.counts, parts, opaque)
-
-    @property
-    def exact(self) -> bool:
-        return not any(factor for factor in self.parts)
-
-    def addresses(self, value: Callable[[Term], int]) -> tuple[Offsets, ...]:
-        """For each warp, with values for the factors."""
-        scaled = [(prod(map(value, factor)), at) for factor, at in self.parts.items()]
-        if not scaled:
-            return ((self.start,) * max(self.counts),)
-        return tuple(
-            tuple(
-                self.start + sum(factor * at[number][lane] for factor, at in scaled)
-                for lane in range(count)
-            )
-            for number, count in enumerate(self.counts)
-        )
-
-
-def _known_part(polynomial: Polynomial, warps: Warps) -> int:
-    """What is left of an address where all that is not known is a multiple of a line."""
-    return sum(
-        coefficient * prod(warps.sizes[t.value] for t in monomial)
-        for monomial, coefficient in polynomial.items()
-        if all(t.value in warps.sizes for t in monomial if t.kind is op.ATOM)
-        and all(t.kind is op.ATOM for t in monomial)
-    )
-
-
-def _by_lane(term: Term, warps: Warps) -> tuple[Offsets, ...] | None:
-    """The value of a term in each lane of each warp, if nothing else is in it."""
-    if term.kind is op.ATOM:
-        values = [places.get(term.value) for places in warps.places]
-        return tuple(at for at in values if at is not None) if all(values) else None
-    if not all(
-        t.kind is op.ATOM and (t.value in warps.places[0] or t.value in warps.sizes)
-        for t in unknowns(term)
-    ):
-        return None
-    # Read as signed: a value such as tid.x - 1 is -1 in lane 0, not 2^32 - 1.
-    half, full = 1 << (term.width - 1), 1 << term.width
-    return tuple(
-        tuple((at + half) % full - half for at in warp)
-        for warp in warps.addresses(term, "small", 0, frozenset())
-    )
-
-
-def _choice(trial: int) -> Callable[[Term], int]:
-    """Values for what is known at run time only: multiples of a line, far apart."""
-    return lambda term: LINE * (2 * Random(f"{trial} {term.id}").randint(20, 2000) + 1)
-
-
-# ---------------------------------------------------------------- addresses that are no sums
-
-
-def _evaluated(address: Term, warps: Warps) -> tuple[Case, ...]:
-    """What the warps ask for if the address is no sum of what is known of a lane. It is computed
-    with several values for all else; if these make no difference to how far lanes are from each
-    other, nothing else does. If they do, there is one request for each of several choices of usual
-    values: a quotient of an index by a width does not change in a warp then."""
-    if not all(warps.uniform(t) or t.value in warps.places[0] for t in unknowns(address)):
-        return ()
-    cases = [_case(address, warps, arms) for arms in _arms(address, warps)]
-    return tuple(cases) if all(cases) else ()
-
-
-def _case(address: Term, warps: Warps, arms: Chosen) -> Case:
-    seen = {warps.distances(address, kind, trial, arms) for kind, trial in TESTS}
-    if len(seen) == 1:
-        starts = warps.starts(address, "aligned", 0, arms)
-        return (Request(_from(starts, seen.pop()), True),)
-    if any(_depends_on_bits(node, warps) for node in _numbers(address)):
-        return ()
-    return tuple(
-        Request(
-            _from(
-                warps.starts(address, "usual", trial, arms),
-                warps.distances(address, "usual", trial, arms),
-            ),
-            False,
-        )
-        for trial in range(TRIALS)
-    )
-
-
-def _from(starts: Sequence[int], distances: Sequence[Offsets]) -> tuple[Offsets, ...]:
-    pairs = zip(starts, distances, strict=True)
-    return tuple(tuple(start % LINE + at for at in warp) for start, warp in pairs)
-
-
-def _arms(address: Term, warps: Warps) -> Iterator[Chosen]:
-    """Each way to decide the conditions in an address that all lanes share, as long as they are
-    few."""
-    choices = (node.args[0] for node in _visible(address) if node.kind is op.ITE)
-    conditions = dict.fromkeys(condition for condition in choices if warps.uniform(condition))
-    if len(conditions) > _MOST_CONDITIONS:
-        yield frozenset()
-        return
-    for sides in product((1, 0), repeat=len(conditions)):
-        yield frozenset(zip(conditions, sides, strict=True))
-
-
-def _visible(term: Term) -> list[Term]:
-    """The terms that a value is computed from, but for those hidden in opaque ones."""
-    seen: dict[Term, None] = {}
-    for node in bottom_up(seen, lambda n: () if n.kind in op.OPAQUE else n.args, term):
-        seen[node] = None
-    return list(seen)
-
-
-def _numbers(term: Term) -> set[Term]:
-    """The terms that a value is computed from, except those of which only the sign is used, as in
-    `(a ^ b) < 0`: remainders as Python defines them compare signs so."""
-    asked = {term}
-    for node in _visible(term):
-        zero = any(a.kind is op.CONST and a.value == 0 for a in node.args)
-        if node.kind not in op.OPAQUE and not (zero and node.kind in op.SIGNED):
-            asked.update(node.args)
-    return asked
-
-
-def _depends_on_bits(node: Term, warps: Warps) -> bool:
-    """Are bits of what differs over lanes combined with bits that only the run knows? A multiple
-    of a line is no usual value of a mask or of a distance to shift by."""
-    if node.width == 1 or node.kind not in (op.AND, op.OR, op.XOR, op.SHL, op.LSHR, op.ASHR):
-        return False
-    if warps.uniform(node) or any(a.kind is op.CONST or _is_switch(a) for a in node.args):
-        return False
-    leaves = unknowns(node)
-    return not all(t.value in warps.places[0] or t.value in warps.sizes for t in leaves)
-
-
-def _is_switch(term: Term) -> bool:
-    """Is a mask all ones or all zeros?"""
-    return term.kind is op.SEXT and term.args[0].width == 1

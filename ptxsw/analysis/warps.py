@@ -18,6 +18,7 @@ from random import Random
 from msgspec import Struct, field
 
 from ptxsw.analysis.coalescing import LANES, LINE, Offsets
+from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import Column, column
 from ptxsw.terms.node import Term, Variance, bottom_up, unknowns
@@ -29,6 +30,10 @@ Block = tuple[int, int, int]
 
 Columns = tuple[Column, ...]
 """Of a term: a column for each iteration, or one for all of them."""
+
+Taking = tuple[Column | None, ...]
+"""For each warp which lanes take part, as a column of 0 and 1: None where all do, and an empty one
+where none does."""
 
 REGISTERS = frozenset({
     "%tid.x", "%tid.y", "%tid.z", "%laneid", "%ntid.x", "%ntid.y", "%ntid.z",
@@ -165,6 +170,9 @@ def _met(conditions: Iterable[Column]) -> Column | None:
 
 # ---------------------------------------------------------------- one block
 
+_LARGEST = 500  # nodes of a condition that is evaluated
+_ROWS = (MOST_THREADS, MOST_THREADS // 4)  # threads
+_BLOCKS = 1000  # of the grid, and other sizes of it
 TRIALS = 3  # choices of what is known at run time only
 _BITS = (3, 7, 10, 5, 6, 8, 4)
 """Of the small values of each trial. A remainder by 100 wraps inside a warp for a third of all
@@ -193,6 +201,11 @@ def _choice(kind: str, trial: int, term: Term) -> int:
     return LINE * (2 * random.randint(2_000, 20_000) + 1)
 
 
+def _or_all(met: Taking) -> Taking:
+    """Of all warps, where no lane of any takes part."""
+    return met if any(mask != () for mask in met) else (None,)
+
+
 class Warps(Struct, frozen=True, dict=True):
     """The warps of one block. `block` None: 32 lanes lie in one row of it, as they do wherever
     `ntid.x` is a multiple of 32. The last warp may have fewer lanes."""
@@ -200,6 +213,7 @@ class Warps(Struct, frozen=True, dict=True):
     block: Block | None
     _uniform: dict[Term, bool] = field(default_factory=dict)
     _columns: dict[Hashable, WarpColumns] = field(default_factory=dict)
+    _taking: dict[frozenset[Term], Taking] = field(default_factory=dict)
 
     @cached_property
     def lanes(self) -> WarpLanes:
@@ -292,6 +306,50 @@ class Warps(Struct, frozen=True, dict=True):
                 self._uniform[node] = self._is_uniform(node)
             answer = self._uniform[term]
         return answer
+
+    def taking(self, conditions: frozenset[Term]) -> Taking:
+        """Which lanes meet those of some conditions that the place of a thread decides, in the
+        first block of the grid: of each warp; of a row of unknown length, of each of the most
+        warps that there may be. All of them, if no lane at all would."""
+        told = frozenset(filter(self._is_told, conditions))
+        if not told:
+            return (None,)
+        met = self._taking.get(told)
+        if met is None:
+            met = self._taking[told] = self._meeting(told)
+        return met
+
+    def _is_told(self, condition: Term) -> bool:
+        if condition.variance is Variance.UNIFORM or condition.size > _LARGEST:
+            return False
+        places = self.places[0]
+        leaves = unknowns(condition)
+        return all(t.kind is op.ATOM and (t.value in places or t.value in GRID) for t in leaves)
+
+    def _meeting(self, conditions: frozenset[Term]) -> Taking:
+        if self.block is not None:
+            return _or_all(self._met_in(self.lanes, self.sizes, conditions))
+        # How long the row is must not matter: `tid.x < ntid.x / 2` holds for whole warps, but
+        # `tid.x == ntid.x - 1` tells nothing.
+        row = WarpLanes(((MOST_THREADS, 1, 1),), MOST_THREADS // LANES)
+        ways = [self._met_in(row, {"%ntid.x": size}, conditions) for size in _ROWS]
+        alike = len({frozenset(way) - {()} for way in ways}) == 1
+        return _or_all(ways[0]) if alike else (None,)
+
+    def _met_in(
+        self, lanes: WarpLanes, sizes: Mapping[str, int], conditions: frozenset[Term]
+    ) -> Taking:
+        def known(leaf: Term) -> Columns:
+            if leaf.value in self.places[0]:
+                return (lanes.register(leaf.value),)
+            first = str(leaf.value).startswith("%ctaid")
+            return ((0 if first else sizes.get(leaf.value, _BLOCKS),),)
+
+        (met,) = WarpColumns(lanes, known).taking(conditions)
+        if not met:
+            return (met,) * len(lanes.warps)
+        each = (met[warp] for warp in lanes.warps)
+        return tuple([None if all(mask) else mask if any(mask) else () for mask in each])
 
     @property
     def _most(self) -> Variance:

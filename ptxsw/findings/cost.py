@@ -97,7 +97,7 @@ class Group(Struct, frozen=True, dict=True):
         sectors: set[int] = set()
         for site, offset in zip(self.sites, self.offsets, strict=True):
             sectors |= touched((at + offset for at in starts), site.shown.bytes or 1, SECTOR)
-        return self._new(len(sectors))
+        return self._new(min(len(sectors), self.sectors))  # lanes may be left out
 
     @cached_property
     def used(self) -> float:

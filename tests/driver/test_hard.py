@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ptxsw.analysis import traffic
+from ptxsw.analysis import requests
 from ptxsw.analysis.address_text import AddressWriter, cause
 from ptxsw.analysis.warps import Warps
 from ptxsw.cli.commands import app
@@ -209,7 +209,7 @@ def test_what_is_read_off_a_term(tower: Term) -> None:
     assert affine.polynomial(tower)
     assert len(AddressWriter(affine, "k").address(TERMS.zext(tower, 64), 4)) < 5_000
     assert Warps(None).uniform(tower) in (True, False)
-    traffic.requests(affine, tower, Warps((32, 1, 1)))
+    requests.requests(affine, tower, Warps((32, 1, 1)))
 
 
 def test_bits_values_and_other_lanes_of_a_term(tower: Term) -> None:

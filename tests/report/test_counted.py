@@ -100,3 +100,66 @@ def test_lanes_that_leave_a_loop_one_after_the_other(kernel: str, sectors: int |
     [found] = pipeline.analyze(text, kernel=kernel).kernels
     behind = [a for a in found.accesses or () if (a.kind, a.type) == ("load", "f32")][-1]
     assert behind.sectors == sectors
+
+
+LANES = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p) {
+    .reg .pred %p<4>;
+    .reg .b32 %r<9>;
+    .reg .b64 %rd<9>;
+    .reg .f32 %f<3>;
+    .shared .align 4 .b8 tile[8192];
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mad.lo.s32 %r4, %r2, %r3, %r1;
+    mul.wide.s32 %rd2, %r1, 128;
+    add.s64 %rd3, %rd1, %rd2;
+    shl.b32 %r5, %r1, 7;
+    mov.u32 %r6, tile;
+    add.s32 %r7, %r6, %r5;
+    CONDITION
+    @%p1 bra DONE;
+    ld.global.f32 %f1, [%rd3];
+    st.shared.f32 [%r7], %f1;
+DONE:
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("block", [None, (64, 1, 1)])
+@pytest.mark.parametrize(
+    ("condition", "lanes"),
+    [
+        ("setp.gt.s32 %p1, %r1, 3;", 4),  # i < 4
+        ("setp.gt.s32 %p1, %r4, 3;", 4),  # the same of an index into the grid
+        ("and.b32 %r8, %r1, 7; setp.ne.s32 %p1, %r8, 0;", 4),  # i % 8 == 0
+        ("setp.lt.s32 %p1, %r1, 63;", 1),  # the last one of two warps
+        ("setp.eq.s32 %p1, %r2, 7;", 32),  # a whole block, or none
+    ],
+)
+def test_lanes_that_a_condition_leaves_out(
+    condition: str, lanes: int, block: tuple[int, int, int] | None
+) -> None:
+    """Each lane has a sector, and a word in the one bank, of its own."""
+    text = LANES.replace("CONDITION", condition)
+    [kernel] = pipeline.analyze(text, block=block).kernels
+    load, store = kernel.accesses or ()
+    if block is not None or "63" not in condition:  # of longer rows whole warps are behind lane 63
+        assert (load.sectors, store.bank_conflicts) == (lanes, lanes)
+    else:
+        assert (load.sectors, store.bank_conflicts) == (32, 32)
+    assert load.lane_stride == 128  # as if all took part
+
+
+def test_left_out_lanes_as_a_run_counts_them() -> None:
+    from ptxsw.simt import launch
+
+    text = LANES.replace("CONDITION", "setp.gt.s32 %p1, %r4, 3;")
+    counters = launch(parse(text), "k", (2, 1, 1), (64, 1, 1), [zeros(32 * 64)]).counters
+    assert counters is not None
+    assert (counters.warp_loads, counters.load_sectors) == (1, 4)
