@@ -25,7 +25,7 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import PtxError
-from ptxsw.terms.affine import Affine
+from ptxsw.terms.readings import UnwrappedReading
 
 HERE = Path(__file__).parent
 DEFAULT = (HERE / "programs" / "ptx", HERE / "kernelgen" / "ptx")
@@ -34,10 +34,10 @@ BUDGET_S = 4.0
 
 def figures(trace: Trace, warps: Warps) -> Iterator[str | None]:
     """For each access to global memory None if it is understood, else the cause."""
-    affine = Affine()
+    unwrapped = UnwrappedReading()
     for access in trace.accesses:
         if access.space in ("global", "generic"):
-            known = Traffic.of(access, affine, warps).sectors()[0] is not None
+            known = Traffic.of(access, unwrapped, warps).sectors()[0] is not None
             yield None if known else cause(trace, access)
 
 

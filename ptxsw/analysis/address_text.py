@@ -16,9 +16,10 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.patterns import pattern
 from ptxsw.terms import op
-from ptxsw.terms.affine import Affine, Monomial, Polynomial, is_lane_atom
 from ptxsw.terms.node import Term, Variance, bottom_up, ones, signed, split, unknowns, walk
 from ptxsw.terms.origin import Origin
+from ptxsw.terms.polynomial import Monomial, Polynomial
+from ptxsw.terms.readings import UnwrappedReading, is_lane_atom
 from ptxsw.terms.show import is_enclosed, show
 
 _MOST_LINES = 3
@@ -37,31 +38,29 @@ _INFIX = {
 class AddressWriter(Struct, frozen=True):
     """Writes the terms of one function."""
 
-    affine: Affine
+    unwrapped: UnwrappedReading
     function: str
     _texts: dict[Term, str] = field(default_factory=dict)
 
     def address(self, term: Term, size: int) -> str:
         """`base[index]` in elements of `size` bytes, else `base + bytes`."""
-        return self.polynomial(self.affine.polynomial(term), size)
+        return self.polynomial(self.unwrapped.polynomial(term), size)
 
     def polynomial(self, address: Polynomial, size: int) -> str:
         """The same for an address that is a polynomial."""
-        polynomial = {m: factor for m, factor in address.items() if not _is_window(m)}
-        bases = [m for m, factor in polynomial.items() if factor == 1 and is_pointer(m)]
+        parts = [(m, factor) for m, factor in address if not _is_window(m)]
+        bases = [m for m, factor in parts if factor == 1 and is_pointer(m)]
         if len(bases) == 1 and size:
-            base = self._product(bases[0])
-            del polynomial[bases[0]]
-            if all(factor % size == 0 for factor in polynomial.values()):
-                index = {m: factor // size for m, factor in polynomial.items()}
+            index = Polynomial.of(part for part in parts if part[0] != bases[0]) / size
+            if index.is_whole:
+                base = self._product(bases[0])
                 return _short(f"{base}[{_bare(self.sum(index)) or '0'}]")
         return _short(_bare(self.sum(address)) or "0")
 
     def sum(self, polynomial: Polynomial) -> str:
         """Uniform parts first, then what varies by lane, the constant last."""
         text = ""
-        for monomial in sorted(polynomial, key=self._order):
-            factor = polynomial[monomial]
+        for monomial, factor in sorted(polynomial, key=self._order):
             sign = "-" if factor < 0 else "+"
             part = self._scaled(monomial, abs(factor))
             if part is None:
@@ -105,18 +104,18 @@ class AddressWriter(Struct, frozen=True):
         return term.args
 
     def _atoms(self, term: Term) -> Iterable[Term]:
-        return (t for monomial in self._polynomial(term) for t in monomial)
+        return (t for monomial, _ in self._polynomial(term) for t in monomial)
 
     def _polynomial(self, term: Term) -> Polynomial:
         """That of a term; of one that is too large for it, in terms of its arguments."""
-        polynomial = self.affine.polynomial(term)
-        if (term,) not in polynomial or term.kind not in (op.SUM, op.MUL):
+        polynomial = self.unwrapped.polynomial(term)
+        if (term,) not in polynomial.coefficients or term.kind not in (op.SUM, op.MUL):
             return polynomial
         if term.kind is op.MUL:
-            return {term.args: 1}
+            return Polynomial.of([(term.args, 1)])
         constant, items = split(term)
-        parts = {(t,): wrapped(factor, term.width) for t, factor in items}
-        return parts | ({(): wrapped(constant, term.width)} if constant else {})
+        parts = [((t,), wrapped(factor, term.width)) for t, factor in items]
+        return Polynomial.of([*parts, ((), wrapped(constant, term.width))])
 
     def _written(self, term: Term) -> str:
         """A term whose parts' texts are known."""
@@ -146,7 +145,7 @@ class AddressWriter(Struct, frozen=True):
         """Bits of a value, as quotient and remainder."""
         if ones(term) >> low & ((1 << width) - 1) == 0:
             return "0"
-        if self.affine.polynomial(term) != {(term,): 1} and low == 0 and width >= 16:
+        if self.unwrapped.polynomial(term) != Polynomial.atom(term) and low == 0 and width >= 16:
             return self._text(term)
         text = self._tight(term)
         if width == 1 and low == term.width - 1:
@@ -167,7 +166,8 @@ class AddressWriter(Struct, frozen=True):
         text = re.sub(r"&%?(\w+)", lambda match: _plain(match[1]), text)
         return re.sub(r"%(?=[a-z])", "", text)
 
-    def _order(self, monomial: Monomial) -> tuple[bool, int, int, str]:
+    def _order(self, part: tuple[Monomial, int]) -> tuple[bool, int, int, str]:
+        monomial, _ = part
         varies = max((int(t.variance) for t in monomial), default=0)
         return not monomial, varies, -len(monomial), self._product(monomial)
 

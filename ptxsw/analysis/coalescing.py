@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from ptxsw.emulator.trace import Access
-from ptxsw.terms.affine import Affine, constant
 from ptxsw.terms.node import Variance
+from ptxsw.terms.readings import UnwrappedReading
 
 LANES = 32
 SECTOR = 32  # bytes
@@ -21,15 +21,15 @@ Offsets = tuple[int, ...]
 """For each lane of a warp that takes part the byte at which it points, from some place on."""
 
 
-def lane_stride(affine: Affine, access: Access) -> int | None:
+def lane_stride(unwrapped: UnwrappedReading, access: Access) -> int | None:
     """Bytes from lane to lane; None where that is no constant, or not the same on all paths."""
     # Lanes may come by different paths, and then two neighbours have addresses of two kinds.
     if len({v.address for v in access.variants}) > 1 and access.ways is not Variance.UNIFORM:
         return None
     strides = set()
     for variant in access.variants:
-        step = affine.lane_step(variant.address)
-        strides.add(None if step is None else constant(step))
+        step = unwrapped.lane_step(variant.address)
+        strides.add(None if step is None else step.number)
     return strides.pop() if len(strides) == 1 else None
 
 

@@ -17,17 +17,10 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import type_width
 from ptxsw.terms import op
-from ptxsw.terms.affine import (
-    MAX_MONOMIALS,
-    Affine,
-    Monomial,
-    Polynomial,
-    constant,
-    is_lane_atom,
-    without_constant,
-)
 from ptxsw.terms.digits import is_digit, is_remainder
 from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.polynomial import Monomial, Polynomial
+from ptxsw.terms.readings import MAX_MONOMIALS, UnwrappedReading, is_lane_atom
 from ptxsw.terms.terms import Terms
 
 Key = frozenset[tuple[Monomial, int]]
@@ -107,7 +100,7 @@ class Places:
     """The places of the global loads of one trace."""
 
     def __init__(self, trace: Trace) -> None:
-        self._affine = trace.affine
+        self._unwrapped = trace.unwrapped
         self._known: dict[int, Place | None] = {}
         self._growths: dict[Monomial, int | None] = {}
         # Of sums without their constants: terms and coefficients.
@@ -141,49 +134,49 @@ class Places:
         if items in self._views:
             view = self._views[items]
             return None if view is None else view.moved(constant)
-        whole = self._affine.polynomial(address)
+        whole = self._unwrapped.polynomial(address)
         view = self._read(whole)
         # A constant makes one monomial more, and may be what makes a polynomial too long.
-        if (address,) not in whole and len(whole) < MAX_MONOMIALS:
+        if (address,) not in whole.coefficients and len(whole.items) < MAX_MONOMIALS:
             self._views[items] = None if view is None else view.moved(-constant)
         return view
 
     def _read(self, whole: Polynomial) -> View | None:
         polynomial, stride = _split(whole), 0
-        for monomial, coefficient in polynomial.items():
+        for monomial, coefficient in polynomial:
             growth = self._growth(monomial)
             if growth is None:
                 return None
             stride += coefficient * growth
-        key = without_constant(polynomial)
-        return View(key, frozenset({(key, 0)}), polynomial.get((), 0), stride)
+        key = polynomial.varying
+        return View(key, frozenset({(key, 0)}), polynomial.offset, stride)
 
     def _growth(self, monomial: Monomial) -> int | None:
         """What a monomial grows by from lane to lane; None where that is no constant, as in
         tid.x · n."""
         if monomial not in self._growths:
             varying = [term for term in monomial if term.variance is not Variance.UNIFORM]
-            grown = sum(_growth(self._affine, term) for term in varying)
+            grown = sum(_growth(self._unwrapped, term) for term in varying)
             self._growths[monomial] = None if grown and len(monomial) > 1 else grown
         return self._growths[monomial]
 
 
-def _growth(affine: Affine, term: Term) -> int:
+def _growth(unwrapped: UnwrappedReading, term: Term) -> int:
     """What a term grows by from lane to lane; a remainder, inside a row."""
     if is_lane_index(term):
         return 1
     if not (is_digit(term) and is_remainder(term)):
         return 0
-    step = affine.lane_step(term.args[0])
-    return (constant(step) or 0) if step is not None else 0
+    step = unwrapped.lane_step(term.args[0])
+    return (step.number or 0) if step is not None else 0
 
 
 def _split(polynomial: Polynomial) -> Polynomial:
     """The polynomial with the whole of `%tid.x` in its two parts."""
-    if not any([len(m) == 1 and _is_of_thread(m[0]) for m in polynomial]):
+    if not any([len(m) == 1 and _is_of_thread(m[0]) for m, _ in polynomial]):
         return polynomial
-    split: dict[Monomial, int] = {}
-    for monomial, coefficient in polynomial.items():
+    split: list[tuple[Monomial, int]] = []
+    for monomial, coefficient in polynomial:
         parts: tuple[tuple[Monomial, int], ...] = ((monomial, coefficient),)
         if len(monomial) == 1:
             (term,) = monomial
@@ -193,9 +186,8 @@ def _split(polynomial: Polynomial) -> Polynomial:
                 parts = (((_LOWER,), coefficient),)
             elif term.kind is op.EXTRACT and term.value == 5 and _is_thread(term.args[0]):
                 parts = (((_UPPER,), coefficient),)
-        for part, factor in parts:
-            split[part] = split.get(part, 0) + factor
-    return {m: c for m, c in split.items() if c}
+        split += parts
+    return Polynomial.of(split)
 
 
 def _is_of_thread(term: Term) -> bool:

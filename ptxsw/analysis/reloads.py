@@ -15,9 +15,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.terms.affine import Monomial, Polynomial
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import NUMBERED, OF_LOOPS, Origin
+from ptxsw.terms.polynomial import Monomial, Polynomial
 
 _CHANGING = OF_LOOPS | NUMBERED | {Origin.LOAD}
 """What may stand for equal values under several names, or for several under one."""
@@ -38,7 +38,7 @@ class _Repeats:
 
     def __init__(self, trace: Trace, loads: Sequence[Access]) -> None:
         self._trace, self._loads = trace, loads
-        self._affine = trace.affine
+        self._unwrapped = trace.unwrapped
         self._stays: dict[Term, bool] = {}
 
     def any_of(self, wanted: set[int]) -> bool:
@@ -50,13 +50,13 @@ class _Repeats:
             if load.index in wanted and loops and len(addresses) != 1:
                 return True
             for address in addresses:
-                whole = self._affine.polynomial(address)
+                whole = self._unwrapped.polynomial(address)
                 if load.index in wanted and loops and not self._moves_on(loops, whole):
                     return True
-                fixed = frozenset(item for item in whole.items() if self._is_fixed(item[0]))
-                place = whole.get((), 0)
+                fixed = frozenset(item for item in whole if self._is_fixed(item[0]))
+                place = whole.offset
                 reached = (place, place + load.bytes)
-                if loops or len(fixed) + (() in whole) < len(whole):
+                if loops or fixed != whole.varying:
                     reached = _ANYWHERE
                 by_class.setdefault(fixed, {}).setdefault(load.index, []).append(reached)
         return any(_meet(alike, wanted) for alike in by_class.values())
@@ -72,10 +72,10 @@ class _Repeats:
         if len(loops) != 1:
             return False
         count = self._trace.terms.iteration(self._trace.cfg.name(loops[0]))
-        steps = [monomial for monomial in address if count in monomial]
+        steps = [monomial for monomial, _ in address if count in monomial]
         factors = [[term for term in step if term is not count] for step in steps]
         linear = all(len(f) + 1 == len(s) for f, s in zip(factors, steps, strict=True))
-        rest = (monomial for monomial in address if count not in monomial)
+        rest = (monomial for monomial, _ in address if count not in monomial)
         fixed = all(self._stays_the_same(term) for part in (*factors, *rest) for term in part)
         return bool(steps) and linear and fixed
 

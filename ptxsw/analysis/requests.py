@@ -18,8 +18,9 @@ from ptxsw.analysis.banks import BANKS, own_banks
 from ptxsw.analysis.coalescing import LINE, Offsets
 from ptxsw.analysis.warps import TESTS, TRIALS, Chosen, Warps
 from ptxsw.terms import op
-from ptxsw.terms.affine import Affine, Monomial, Polynomial
 from ptxsw.terms.node import Term, bottom_up, unknowns
+from ptxsw.terms.polynomial import Monomial, Polynomial
+from ptxsw.terms.readings import UnwrappedReading
 
 _MOST_CONDITIONS = 3  # in an address, of which both sides are looked at
 
@@ -52,11 +53,11 @@ Case = tuple[Request, ...]
 what only the run knows."""
 
 
-def requests(affine: Affine, address: Term, warps: Warps) -> tuple[Case, ...]:
+def requests(unwrapped: UnwrappedReading, address: Term, warps: Warps) -> tuple[Case, ...]:
     """What the warps ask for: a case for each way to decide conditions in the address that all
     lanes share. Empty where it depends on more than the places of lanes and on values that they
     share."""
-    moved = _Moved.read(affine.polynomial(address), warps)
+    moved = _Moved.read(unwrapped.polynomial(address), warps)
     if moved is None or moved.opaque:
         cases = _evaluated(address, warps)
         if moved is None or all(request.exact for case in cases for request in case):
@@ -66,12 +67,11 @@ def requests(affine: Affine, address: Term, warps: Warps) -> tuple[Case, ...]:
     return (tuple(Request(moved.addresses(_choice(t)), False) for t in range(TRIALS)),)
 
 
-def separate_banks(affine: Affine, address: Term, warps: Warps, size: int) -> bool:
+def separate_banks(unwrapped: UnwrappedReading, address: Term, warps: Warps, size: int) -> bool:
     """Do the lanes access different banks? Parts of the address that are multiples of 128 bytes,
     one word of each bank, do not matter."""
-    rest = {
-        m: factor for m, factor in affine.polynomial(address).items() if factor % (4 * BANKS) != 0
-    }
+    whole = unwrapped.polynomial(address)
+    rest = Polynomial.of((m, factor) for m, factor in whole if factor % (4 * BANKS) != 0)
     moved = _Moved.read(rest, warps)
     if moved is None or not moved.exact:
         return False
@@ -95,7 +95,7 @@ class _Moved(Struct, frozen=True):
         """None where a lane's part is not known from its place alone."""
         parts: dict[Monomial, tuple[Offsets, ...]] = {}
         opaque = False
-        for monomial, coefficient in polynomial.items():
+        for monomial, coefficient in polynomial:
             # n · blockDim.x · tid.x is known but for n: parts with one unknown factor are added up.
             factor = tuple(t for t in monomial if warps.uniform(t) and t.value not in warps.sizes)
             sizes = [t for t in monomial if warps.uniform(t) and t.value in warps.sizes]
@@ -139,7 +139,7 @@ def _known_part(polynomial: Polynomial, warps: Warps) -> int:
     """What is left of an address where all that is not known is a multiple of a line."""
     return sum(
         coefficient * prod(warps.sizes[t.value] for t in monomial)
-        for monomial, coefficient in polynomial.items()
+        for monomial, coefficient in polynomial
         if all(t.value in warps.sizes for t in monomial if t.kind is op.ATOM)
         and all(t.kind is op.ATOM for t in monomial)
     )

@@ -25,9 +25,9 @@ from ptxsw.emulator.trace import Access
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Int
 from ptxsw.ptx.isa import Trait
-from ptxsw.terms.affine import Affine
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
+from ptxsw.terms.readings import UnwrappedReading
 
 _SECTOR_SPACES = ("global", "generic", "local")
 _PLAIN = isa.opcodes(Trait.SCALAR_ACCESS) | isa.opcodes(Trait.LOAD)
@@ -50,8 +50,8 @@ class Traffic(Struct, frozen=True, dict=True):
     warps: Warps
 
     @classmethod
-    def of(cls, access: Access, affine: Affine, warps: Warps) -> Traffic:
-        cases, asked = _cases(access, affine, warps)
+    def of(cls, access: Access, unwrapped: UnwrappedReading, warps: Warps) -> Traffic:
+        cases, asked = _cases(access, unwrapped, warps)
         return cls(access, _size(access), cases, asked, warps)
 
     @cached_property
@@ -99,7 +99,7 @@ class Traffic(Struct, frozen=True, dict=True):
         touched = local_sectors(offsets, self.size)
         return touched, round(len(offsets) * self.size / (touched * SECTOR), 4)
 
-    def banks(self, affine: Affine) -> int | None:
+    def banks(self, unwrapped: UnwrappedReading) -> int | None:
         """Passes through the banks of shared memory, of the warp that needs most."""
         size = self.size
         if self.access.space != "shared" or not size:
@@ -108,7 +108,7 @@ class Traffic(Struct, frozen=True, dict=True):
             first = slice(0, _addressing_lanes(self.access))
             return max(bank_ways(w[first], size) for r in self.requests for w in r.warps)
         addresses = {v.address for v in self.access.variants}
-        separate = all(separate_banks(affine, a, self.warps, size) for a in addresses)
+        separate = all(separate_banks(unwrapped, a, self.warps, size) for a in addresses)
         return 1 if separate and len(addresses) == 1 else None
 
     def contention(self) -> int | None:
@@ -150,7 +150,7 @@ def _worst(request: Request, size: int) -> tuple[int, int]:
 
 
 def _cases(
-    access: Access, affine: Affine, warps: Warps
+    access: Access, unwrapped: UnwrappedReading, warps: Warps
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
     """Where the lanes of the warps point on the paths that lead to the access, and what those of
     them ask for that take part; empty where that is not known, as where lanes on different paths
@@ -164,7 +164,7 @@ def _cases(
     cases: list[Case] = []
     asked: list[Case] = []
     for address, met in taking.items():
-        own = requests(affine, address, warps)
+        own = requests(unwrapped, address, warps)
         if not own:
             return (), ()
         cases += own

@@ -91,7 +91,7 @@ class _Reader:
         offset: Callable[[int], int],
     ) -> None:
         self._gpu, self._trace, self._code, self._offset = gpu, trace, code, offset
-        self._affine, self._warps = trace.affine, Warps(block)
+        self._unwrapped, self._warps = trace.unwrapped, Warps(block)
         self._tensor = any(isa.has(i, isa.Trait.TENSOR) for i in trace.cfg.instructions)
 
     def read(
@@ -136,10 +136,10 @@ class _Reader:
         come from beyond it."""
         none = exactly(0.0)
         alone = with_one_path(self._trace.terms, access)
-        asked = Traffic.of(alone, self._affine, self._warps)
+        asked = Traffic.of(alone, self._unwrapped, self._warps)
         size = asked.size or access.bytes
         if access.space == "shared":
-            banks = asked.banks(self._affine)
+            banks = asked.banks(self._unwrapped)
             if banks is None:
                 unknown.append(self._line(access.index))
             passes = Interval(1.0, float(LANES)) if banks is None else exactly(float(banks))

@@ -33,7 +33,7 @@ from ptxsw.cost.account import Interval, exactly
 from ptxsw.emulator.state import reach
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.terms.affine import Affine
+from ptxsw.terms.readings import UnwrappedReading
 
 _SIZE: Final = "%dynamic_smem_size"  # what a permutation may ask for
 _WHOLE_ROWS: Final = 48 << 10  # bytes
@@ -113,8 +113,8 @@ def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     if _SIZE in trace.module.source.text:
         at |= {_SIZE: _WHOLE_ROWS}
     shared = bank_traffic(trace, block_shapes(trace, block), at, end)
-    affine, warps = trace.affine, Warps(block)
-    lines = {a.index: _lanes(affine, a, warps) for a in trace.accesses if a.space in _COUNTED}
+    unwrapped, warps = trace.unwrapped, Warps(block)
+    lines = {a.index: _lanes(unwrapped, a, warps) for a in trace.accesses if a.space in _COUNTED}
     return Wavefronts({t.access.index: t.requests for t in shared}, lines)
 
 
@@ -144,10 +144,10 @@ def _accesses(cfg: Cfg) -> Sequence[int]:
     return [at for at, one in instructions if reach(one.opcode, one.modifiers).touches]
 
 
-def _lanes(affine: Affine, access: Access, warps: Warps) -> tuple[Offsets, ...]:
+def _lanes(unwrapped: UnwrappedReading, access: Access, warps: Warps) -> tuple[Offsets, ...]:
     """Bytes from the start of a line at which the lanes of some warps point; none where that is not
     known. In local memory the words of one address lie side by side."""
-    stride = lane_stride(affine, access)
+    stride = lane_stride(unwrapped, access)
     if is_uniform(access):
         stride = access.bytes if access.space == "local" else 0
     if stride is not None:
@@ -155,7 +155,7 @@ def _lanes(affine: Affine, access: Access, warps: Warps) -> tuple[Offsets, ...]:
     largest = max(variant.address.size for variant in access.variants)
     if access.space == "local" or not access.bytes or largest > _LARGEST:
         return ()
-    requests = Traffic.of(access, affine, warps).requests
+    requests = Traffic.of(access, unwrapped, warps).requests
     asked = tuple(dict.fromkeys(warp for request in requests for warp in request.warps))
     # What only the run knows may decide how many lines are asked for: then nothing is known.
     exact = all(request.exact for request in requests)

@@ -12,8 +12,8 @@ from ptxsw.emulator.recurrences import Iterations, LoopFacts
 from ptxsw.emulator.state import Step
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg
-from ptxsw.terms.affine import Affine
 from ptxsw.terms.node import Term, Variance
+from ptxsw.terms.readings import UnwrappedReading
 from ptxsw.terms.terms import Terms
 
 
@@ -167,6 +167,6 @@ class Trace(Struct, frozen=True, dict=True):
         return readers
 
     @cached_property
-    def affine(self) -> Affine:
+    def unwrapped(self) -> UnwrappedReading:
         """The polynomials of its terms, for all who ask."""
-        return Affine()
+        return UnwrappedReading()

@@ -13,7 +13,7 @@ from ptxsw.facts.path_facts import PathFacts
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, ones, split, unknowns
 from ptxsw.terms.origin import Origin
-from ptxsw.terms.polynomial import Number, Polynomial
+from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
 
@@ -95,9 +95,9 @@ class Grid:
         """The least and the highest number that an atom may be."""
         return self._spans[atom]
 
-    def span(self, value: Polynomial) -> tuple[Number, Number]:
+    def span(self, value: Polynomial) -> tuple[int, int]:
         """The least and the highest number that a polynomial may be."""
-        return value.span(self._spans)
+        return value.span(self.limits)
 
     def size(self, name: str) -> Polynomial:
         """A special register that is the same for all threads."""

@@ -18,11 +18,12 @@ from msgspec import Struct, field
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.facts.conditions import conjuncts
 from ptxsw.facts.grid import FARTHEST, Grid, Holds, Unbounded
-from ptxsw.facts.ranges import Range, as_number, sum_or_product, touched_ranges
+from ptxsw.facts.ranges import Range, as_number, touched_ranges
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.readings import modulo
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 
@@ -155,7 +156,7 @@ class GridFacts(Struct):
         if a.width != b.width or max(a.size, b.size) > _MAX_SIZE:
             return False
         rest = self.polynomial(a) - self.polynomial(b)
-        return all(factor % (1 << a.width) == 0 for _, factor in rest)
+        return rest.is_whole and all(factor % (1 << a.width) == 0 for _, factor in rest)
 
     def polynomial(self, term: Term) -> Polynomial:
         """A polynomial equal to a value modulo 2^width."""
@@ -165,7 +166,7 @@ class GridFacts(Struct):
         return polynomial
 
     def _polynomial(self, term: Term) -> Polynomial:
-        arithmetic = sum_or_product(term, self.polynomial)
+        arithmetic = modulo(term, self.polynomial)
         if arithmetic is not None:
             return arithmetic
         match term.kind:
@@ -299,4 +300,4 @@ def as_offset(distance: Polynomial, width: int) -> int | None:
     left = [(product, factor) for product, factor in distance if factor % (1 << width)]
     if not distance.is_whole or any(product for product, _ in left):
         return None
-    return wrapped(int(left[0][1]), width) if left else 0
+    return wrapped(left[0][1], width) if left else 0

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 
 from ptxsw.facts.conditions import Inequality, comparisons
-from ptxsw.facts.ranges import sum_or_product
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk
-from ptxsw.terms.polynomial import Number, Polynomial
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.readings import modulo
 from ptxsw.terms.terms import Terms
 
 _MAX_SIZE = 400  # nodes of what is read
@@ -31,7 +31,7 @@ _MAX_UNITS = 48
 _MOST_TIMES = 16
 
 Ask = Callable[[Term], bool]
-Range = tuple[Number, Number]
+Range = tuple[int, int]
 Parts = tuple[tuple[Term, int], ...]
 
 
@@ -120,7 +120,7 @@ class Numbers:
         terms = self._terms
         total = terms.const(0, 64)
         for monomial, factor in value:
-            product = terms.const(int(factor), 64)
+            product = terms.const(factor, 64)
             for atom in monomial:
                 product = terms.mul(product, atom)
             total = terms.add(total, product)
@@ -142,7 +142,7 @@ class Numbers:
         elif a.kind is op.CONST and b.kind is not op.CONST and (signed or self._range(b)[0] >= 0):
             self._narrow(b, wrapped(a.value, 32) + strict, most)
 
-    def _narrow(self, unit: Term, low: Number, high: Number) -> None:
+    def _narrow(self, unit: Term, low: int, high: int) -> None:
         if low < -(1 << 31) or high >= 1 << 31:
             return  # it says nothing of the value as a signed number
         before = self._range(unit)
@@ -192,7 +192,7 @@ class Numbers:
 
     def _modulo(self, term: Term) -> Polynomial:
         """A polynomial equal to a value modulo 2^64."""
-        arithmetic = sum_or_product(term, self._modulo)
+        arithmetic = modulo(term, self._modulo)
         if arithmetic is not None:
             return arithmetic
         index = None
@@ -300,28 +300,25 @@ class Numbers:
     # ------------------------------------------------------------ comparing
 
     def _at_most_0(self, value: Polynomial) -> bool:
-        if self._span(value)[1] <= 0:
+        if value.span(self._limits)[1] <= 0:
             return True
         # Every fact is at most 0: if value - fact is so, too, then so is the value.
         rests = [value, *(value - fact for fact in self._facts)]
-        return any(self._span(rest)[1] <= 0 for rest in rests) or any(map(self._falls, rests))
+        return any(r.span(self._limits)[1] <= 0 for r in rests) or any(map(self._falls, rests))
 
     def _falls(self, value: Polynomial) -> bool:
         """Is a polynomial at most 0, since a part of it is that can be asked for: `n` times
         `4 - left`, or `step - left`, or a multiple of that?"""
         if not value.is_whole or not value.items:
             return False
-        from fractions import Fraction  # seldom needed
-
         # Divided by what all factors share, so that `8·n - 4·left` is asked as `2·n - left`. A
         # negative constant is left out: what remains is larger, and still has to be at most 0.
-        value *= Fraction(1, gcd(*(int(factor) for _, factor in value)))
-        constant = dict(value).get((), 0)
-        if self._is_order(value + Polynomial.constant(max(-constant, 0))):
+        value /= gcd(*value.coefficients.values())
+        if self._is_order(value + max(-value.offset, 0)):
             return True
         for atom in value.atoms:
             parted = value.parted(atom)
-            if parted is None or self._limits(atom)[0] < 0 or self._span(parted[1])[1] > 0:
+            if parted is None or self._limits(atom)[0] < 0 or parted[1].span(self._limits)[1] > 0:
                 continue
             if self._is_order(parted[0]):
                 return True
@@ -334,19 +331,19 @@ class Numbers:
             return False
         if any(len(m) > 1 or any(a.kind is not op.ZEXT for a in m) for m, _ in value):
             return False
-        low, high = self._span(value)
+        low, high = value.span(self._limits)
         if low < -(1 << 63) or high >= 1 << 63:
             return False  # as a value of 64 bits it may be another number
-        if self._is_a_multiple(falling[0][0].args[0], dict(value).get((), 0)):
+        if self._is_a_multiple(falling[0][0].args[0], value.offset):
             return True
         claim = self._terms.sle(self._term(value), self._terms.const(0, 64))
         if claim not in self._asked:
             self._asked[claim] = self._ask(claim)
         return self._asked[claim]
 
-    def _is_a_multiple(self, index: Term, least: Number) -> bool:
+    def _is_a_multiple(self, index: Term, least: int) -> bool:
         """Is a value at least a number, since it is not 0 and a multiple of a power of two?"""
-        terms, bits = self._terms, (int(least) - 1).bit_length()
+        terms, bits = self._terms, (least - 1).bit_length()
         if least < 1 or bits >= index.width:
             return False
         low = terms.extract(index, 0, bits) if bits else None
@@ -354,21 +351,6 @@ class Numbers:
         return nonzero in self._given and (
             low is None or terms.eq(low, terms.const(0, bits)) in self._given
         )
-
-    def _span(self, value: Polynomial) -> Range:
-        """Bounds of a polynomial, from those of its atoms."""
-        low: Number = 0
-        high: Number = 0
-        for monomial, factor in value:
-            least: Number = 1
-            most: Number = 1
-            for atom in monomial:
-                a, b = self._limits(atom)
-                ends = (least * a, least * b, most * a, most * b)
-                least, most = min(ends), max(ends)
-            low += min(factor * least, factor * most)
-            high += max(factor * least, factor * most)
-        return low, high
 
     def _limits(self, atom: Term) -> Range:
         if atom.kind not in op.EXTENSIONS:

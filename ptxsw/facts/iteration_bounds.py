@@ -15,7 +15,7 @@ from ptxsw.facts.conditions import Inequality, comparisons
 from ptxsw.facts.grid import Grid, Unbounded, per_thread
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
-from ptxsw.terms.polynomial import Polynomial, reciprocal
+from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 
@@ -85,7 +85,7 @@ def _until_equal(path: Path, count: Term, a: Term, b: Term) -> Polynomial:
     away = start * (-1 if step > 0 else 1)
     top = 1 << width - 1
     path.fits(away, -top, top - 1)
-    return away * reciprocal(abs(step)) - 1
+    return away / abs(step) - 1
 
 
 def _at_entry(path: Path, count: Term, term: Term) -> Term:
@@ -118,7 +118,7 @@ def _while_less(path: Path, count: Term, comparison: Inequality, *, guarded: boo
     path.fits(end, least, most)
     path.fits(end + step, least, most)
     distance = end - start if grows else start - end
-    return (distance - int(comparison.strict)) * reciprocal(abs(step))
+    return (distance - int(comparison.strict)) / abs(step)
 
 
 def line_in_loop(path: Path, count: Term, again: frozenset[Term]) -> Line | None:
@@ -152,8 +152,7 @@ def _linear(path: Path, count: Term, value: Polynomial) -> tuple[Polynomial, int
     parted = value.parted(count)
     if parted is not None:
         factor, start = parted
-        step = dict(factor).get((), 0)
-        whole = factor == Polynomial.constant(step) and step.denominator == 1
-        if whole and step and all(map(path.grid.is_uniform, start.atoms)):
-            return start, int(step)
+        step = factor.number
+        if step and all(map(path.grid.is_uniform, start.atoms)):
+            return start, step
     raise Unbounded(_UNKNOWN)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ptxsw.terms import op
-from ptxsw.terms.affine import is_lane_atom
 from ptxsw.terms.node import Term, Variance, arguments, bottom_up, ones
 from ptxsw.terms.origin import Origin
+from ptxsw.terms.readings import is_lane_atom
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from math import lcm
 from typing import TypeVar
 
 from msgspec import Struct
@@ -29,7 +28,8 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, ones, split
 from ptxsw.terms.origin import Origin
-from ptxsw.terms.polynomial import Polynomial, reciprocal
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.readings import modulo
 
 OPAQUE_BITS = 16
 """A value about which only its width is known counts as bounded up to this many bits."""
@@ -55,11 +55,11 @@ def quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """`a / b`, where that is a polynomial that is easily seen."""
     if not a.items or not b.items:
         return None
-    scale = a.items[0][1] * reciprocal(b.items[0][1])
-    if a == b * scale:
-        return Polynomial.constant(scale)
-    constant = len(b.items) == 1 and b.items[0][0] == ()
-    return a * reciprocal(b.items[0][1]) if constant else None
+    (_, above), (_, below) = a.items[0], b.items[0]
+    ratio = Polynomial.constant(above * b.denominator) / (below * a.denominator)
+    if a == b * ratio:
+        return ratio
+    return None if b.atoms else a * b.denominator / below
 
 
 def touched_ranges(grid: Grid, access: Access) -> tuple[Range, ...]:
@@ -83,24 +83,6 @@ def as_number(
     """A term as a number where some conditions hold, and what that needs. Raises Unbounded."""
     path = _Path(grid, given)
     return path.number(term, signed=signed), frozenset(path.needs)
-
-
-def sum_or_product(term: Term, read: Callable[[Term], Polynomial]) -> Polynomial | None:
-    """A polynomial equal to a number, sum or product modulo 2^width, its parts as `read` has them;
-    None for any other term."""
-    match term.kind:
-        case op.CONST | op.SUM:
-            constant, items = split(term)
-            total = Polynomial.constant(wrapped(constant, term.width))
-            for part, factor in items:
-                total += read(part) * wrapped(factor, term.width)
-            return total
-        case op.MUL:
-            product = Polynomial.constant(1)
-            for part in term.args:
-                product *= read(part)
-            return product
-    return None
 
 
 class _Path:
@@ -170,7 +152,7 @@ class _Path:
         return polynomial
 
     def _reading(self, term: Term) -> Polynomial:
-        arithmetic = sum_or_product(term, self.read)
+        arithmetic = modulo(term, self.read)
         if arithmetic is not None:
             return arithmetic
         match term.kind:
@@ -199,7 +181,7 @@ class _Path:
         low = self.terms.extract(whole, 0, bits)
         # `read` would do modulo 2^bits only; here the number itself counts.
         rest = Polynomial.atom(low) if low.kind is op.EXTRACT else self.number(low, signed=False)
-        return (value - rest) * reciprocal(1 << bits)
+        return (value - rest) / (1 << bits)
 
     def number(self, term: Term, *, signed: bool) -> Polynomial:
         """A polynomial equal to a term as a number, which needs it not to wrap."""
@@ -220,12 +202,12 @@ class _Path:
 
     def _need(self, excess: Polynomial) -> None:
         """Note that a polynomial has to be at most 0."""
+        # Tests compare whole numbers, and must not overflow themselves.
+        excess *= excess.denominator
         if self.grid.span(excess)[1] <= 0:
             return
         if self.grid.span(excess)[0] > 0:
             raise Unbounded(MAY_WRAP)  # it never holds
-        # Tests compare whole numbers, and must not overflow themselves.
-        excess *= lcm(*(factor.denominator for _, factor in excess))
         if self.grid.span(excess)[1] > FARTHEST:
             raise Unbounded("its index may be too large")
         self.needs[excess] = None

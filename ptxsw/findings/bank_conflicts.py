@@ -76,7 +76,7 @@ def _padding(scene: Scene, site: Site) -> tuple[int, int, int] | None:
     size = site.shown.bytes or 4
     step = site.access.bits // 8
     factors: dict[str, int] = {}
-    for monomial, factor in (scene.polynomial(site.access) or {}).items():
+    for monomial, factor in scene.polynomial(site.access) or ():
         if any(not scene.warps.uniform(term) for term in monomial):
             if len(monomial) != 1 or monomial[0].value not in scene.warps.places[0]:
                 return None

@@ -18,8 +18,9 @@ from ptxsw.ptx.ir import Int
 from ptxsw.report import model
 from ptxsw.report.source_places import SourcePlace, source_places
 from ptxsw.terms import op
-from ptxsw.terms.affine import Affine, Polynomial
 from ptxsw.terms.node import walk
+from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.readings import UnwrappedReading
 
 TRIPS = 16
 """Taken for a loop whose trip count is not known."""
@@ -80,8 +81,8 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         )
 
     @cached_property
-    def affine(self) -> Affine:
-        return self.trace.affine
+    def unwrapped(self) -> UnwrappedReading:
+        return self.trace.unwrapped
 
     @cached_property
     def warps(self) -> Warps:
@@ -163,7 +164,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     def polynomial(self, access: Access) -> Polynomial | None:
         """The address as a sum; None where it is not the same on all paths."""
         addresses = {v.address for v in access.variants}
-        return self.affine.polynomial(addresses.pop()) if len(addresses) == 1 else None
+        return self.unwrapped.polynomial(addresses.pop()) if len(addresses) == 1 else None
 
     def lanes(self, site: Site) -> int:
         """The most lanes of a warp that make an access together."""

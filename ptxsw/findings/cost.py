@@ -21,7 +21,7 @@ from ptxsw.analysis.coalescing import LANES, SECTOR, touched
 from ptxsw.findings.base import Scene, Site
 from ptxsw.report import model
 from ptxsw.report.reuse import Stable, over_iterations
-from ptxsw.terms.affine import Polynomial, constant, without_constant
+from ptxsw.terms.polynomial import Polynomial
 
 FETCH = 2
 """Of a sector that the L1 cache does not hold."""
@@ -137,8 +137,8 @@ def groups(scene: Scene) -> tuple[Group, ...]:
             by_row["alone", site.index] = [(site, 0)]
             continue
         loop = scene.trace.cfg.loop_of.get(scene.trace.cfg.block_of[site.index])
-        key = (loop, site.shown.space, without_constant(polynomial))
-        by_row.setdefault(key, []).append((site, polynomial.get((), 0)))
+        key = (loop, site.shown.space, polynomial.varying)
+        by_row.setdefault(key, []).append((site, polynomial.offset))
     return tuple(_group(scene, members) for members in by_row.values())
 
 
@@ -161,7 +161,7 @@ def _growth(scene: Scene, site: Site, polynomial: Polynomial | None) -> int | No
     if header is None or polynomial is None:
         return None
     parts = over_iterations(polynomial, cfg.name(header), Stable(scene.trace, header))
-    return None if parts is None else constant(parts[1])
+    return None if parts is None else parts[1].number
 
 
 # ---------------------------------------------------------------- weights

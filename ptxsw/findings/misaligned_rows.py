@@ -30,7 +30,7 @@ def misaligned_rows(scene: Scene) -> Iterator[Finding]:
 
 def _pitch(scene: Scene, group: Group) -> int | None:
     """Bytes from row to row, where that is a number which is no multiple of a sector."""
-    for monomial, factor in (scene.polynomial(group.sites[0].access) or {}).items():
+    for monomial, factor in scene.polynomial(group.sites[0].access) or ():
         uniform = all(t.variance is not Variance.LANE and t.kind is op.ATOM for t in monomial)
         counts = len(monomial) == 1 and (
             monomial[0].origin is Origin.ITERATION or monomial[0].value in _INDICES

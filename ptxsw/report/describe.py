@@ -20,9 +20,9 @@ from ptxsw.ptx import isa
 from ptxsw.report import model
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
 from ptxsw.report.source_places import source_places
-from ptxsw.terms.affine import Affine, constant
 from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, unknowns, walk
+from ptxsw.terms.readings import UnwrappedReading
 from ptxsw.terms.show import show
 from ptxsw.terms.substitution import substitute
 
@@ -35,15 +35,15 @@ def describe(
     `outlooks` is what the optimizer reports of this kernel; `block` the shape of the block, where
     `.reqntid` does not fix it.
     """
-    affine = trace.affine
+    unwrapped = trace.unwrapped
     warps = Warps(trace.function.block_shape or block)
     scene = _Scene(
         trace,
-        AddressWriter(affine, trace.function.name),
+        AddressWriter(unwrapped, trace.function.name),
         warps,
         {at: f"{place.file}:{place.line}" for at, place in source_places(trace).items()},
         _outlooks(outlooks),
-        carried(trace, affine, warps.width),
+        carried(trace, unwrapped, warps.width),
         Writes(calls(trace)),
     )
     rows = Rows()
@@ -71,12 +71,12 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     addresses = {v.address for v in access.variants}
     address = addresses.pop() if len(addresses) == 1 else None
     alone = with_one_path(scene.trace.terms, access)
-    asked = Traffic.of(alone, writer.affine, scene.warps)
+    asked = Traffic.of(alone, writer.unwrapped, scene.warps)
     turning = _turning(scene.trace, access, scene.warps)
     offsets = asked.offsets if alone is access else asked.usual_offsets
     stride = None if offsets is None else common_step(offsets)
     sectors, efficiency = asked.sectors()
-    conflicts = asked.banks(writer.affine)
+    conflicts = asked.banks(writer.unwrapped)
     if turning is not None:
         _, efficiency = turning.worst.sectors()
         sectors, conflicts = turning.sectors, turning.bank_conflicts
@@ -106,18 +106,18 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         loop_depth=_loop_depth(scene.trace, access.index),
         hidden=_hidden(scene.trace, access, sectors),
     )
-    scene.writes.note(access, [writer.affine.polynomial(v.address) for v in access.variants])
+    scene.writes.note(access, [writer.unwrapped.polynomial(v.address) for v in access.variants])
     if address is None:
         return shown
-    polynomial = writer.affine.polynomial(address)
+    polynomial = writer.unwrapped.polynomial(address)
     row, offset = rows.row(access.space, polynomial, access.bits // 8)
     row.lines.append(line)
     if access.kind != "load":
         row.stores[offset] = access.index
         return replace(shown, row=row.name, offset=offset)
-    step, width = writer.affine.lane_step(address), scene.warps.width
+    step, width = writer.unwrapped.lane_step(address), scene.warps.width
     reuse = row.load(
-        access.index, Along((stride if step is None else constant(step)) or 0, width),
+        access.index, Along((stride if step is None else step.number) or 0, width),
         line=line, offset=offset, since=scene.writes.since(access, polynomial),
     )  # fmt: skip
     again = scene.carried.get(access.index, ())
@@ -139,7 +139,7 @@ def _symbolic_step(access: Access, writer: AddressWriter) -> str | None:
     """What the address grows by from lane to lane, where that is one sum on all paths."""
     texts = set()
     for variant in access.variants:
-        step = writer.affine.lane_step(variant.address)
+        step = writer.unwrapped.lane_step(variant.address)
         texts.add(None if step is None else writer.sum(step) or "0")
     return texts.pop() if len(texts) == 1 else None
 
@@ -214,7 +214,7 @@ def _turning(trace: Trace, access: Access, warps: Warps) -> _Turning | None:
     figured: list[model.Iteration] = []
     for value in values:
         one = _at_value(trace, access, atom, value)
-        asked = Traffic.of(one, Affine(), warps)
+        asked = Traffic.of(one, UnwrappedReading(), warps)
         figure = _iteration(asked, value) if ends else _iteration_inside(trace, asked, value, warps)
         if figure is None:
             break
@@ -262,7 +262,7 @@ def _at_value(trace: Trace, access: Access, atom: Term, value: int) -> Access:
 def _iteration(asked: Traffic, value: int) -> model.Iteration:
     offsets = asked.offsets
     stride = None if offsets is None else common_step(offsets)
-    return model.Iteration(value, stride, asked.sectors()[0], asked.banks(Affine()))
+    return model.Iteration(value, stride, asked.sectors()[0], asked.banks(UnwrappedReading()))
 
 
 def _iteration_inside(

@@ -19,9 +19,10 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.report import model
 from ptxsw.terms import op
-from ptxsw.terms.affine import Affine, Monomial, Polynomial, constant, without_constant
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import FIXED_IN_LOOPS, Origin
+from ptxsw.terms.polynomial import Monomial, Polynomial
+from ptxsw.terms.readings import UnwrappedReading
 
 _MOST = 8  # named for one load
 _ITERATIONS = 8  # looked back
@@ -150,11 +151,11 @@ class Rows(Struct):
 
     def row(self, space: str, polynomial: Polynomial, size: int) -> tuple[OpenRow, int]:
         """The row of an address, and the bytes from its start."""
-        key = (space, size, without_constant(polynomial))
+        key = (space, size, polynomial.varying)
         row = self.rows.get(key)
         if row is None:
             row = self.rows[key] = OpenRow(_letters(len(self.rows)), polynomial, size)
-        return row, polynomial.get((), 0) - row.start.get((), 0)
+        return row, polynomial.offset - row.start.offset
 
 
 def _letters(number: int) -> str:
@@ -181,24 +182,26 @@ class _Load(Struct, frozen=True):
     along: Along
 
 
-def carried(trace: Trace, affine: Affine, width: int) -> dict[int, tuple[model.Carried, ...]]:
+def carried(
+    trace: Trace, unwrapped: UnwrappedReading, width: int
+) -> dict[int, tuple[model.Carried, ...]]:
     """For loads, by instruction: which load fetched the same bytes in an earlier iteration; one
     answer for each loop around them, the innermost first. `width`: lanes in a row of the block."""
     by_access: dict[int, list[model.Carried]] = {}
     headers = sorted(trace.cfg.loops, key=lambda h: -trace.cfg.loops[h].depth)
     for header in headers:
-        for index, answer in _over(trace, affine, header, width):
+        for index, answer in _over(trace, unwrapped, header, width):
             by_access.setdefault(index, []).append(answer)
     return {index: tuple(answers) for index, answers in by_access.items()}
 
 
 def _over(
-    trace: Trace, affine: Affine, header: int, width: int
+    trace: Trace, unwrapped: UnwrappedReading, header: int, width: int
 ) -> Iterator[tuple[int, model.Carried]]:
     """What is carried over the iterations of one loop."""
     inside = [a for a in trace.accesses if trace.cfg.block_of[a.index] in
               trace.cfg.loops[header].blocks]  # fmt: skip
-    written = _Written.within(trace, inside, affine, header)
+    written = _Written.within(trace, inside, unwrapped, header)
     stable = Stable(trace, header)
     label = trace.cfg.name(header)
     classes: dict[Hashable, list[_Load]] = {}
@@ -207,19 +210,18 @@ def _over(
         address = _address(access)
         if access.kind != "load" or access.space == "param" or address is None:
             continue
-        polynomial = affine.polynomial(address)
+        polynomial = unwrapped.polynomial(address)
         split = over_iterations(polynomial, label, stable)
         if split is None or written.may_change(access, polynomial):
             continue
         rest, growth = split
-        load, key = _reduced(trace, affine, access, rest, growth, width)
+        load, key = _reduced(trace, unwrapped, access, rest, growth, width)
         key = (access.space, access.bits, key)
         classes.setdefault(key, []).append(load)
         growths[key] = growth
     for key, loads in classes.items():
         growth = growths[key]
-        fixed = constant(growth)
-        yield from _matches(label, loads, fixed)
+        yield from _matches(label, loads, growth.number)
 
 
 def _address(access: Access) -> Term | None:
@@ -237,19 +239,19 @@ def over_iterations(
 ) -> tuple[Polynomial, Polynomial] | None:
     """An address as `rest + growth * iteration` over the iterations of the loop of a label; None
     where it changes otherwise."""
-    rest: dict[Monomial, int] = {}
-    growth: dict[Monomial, int] = {}
-    for monomial, factor in polynomial.items():
+    rest: list[tuple[Monomial, int]] = []
+    growth: list[tuple[Monomial, int]] = []
+    for monomial, factor in polynomial:
         others = tuple(t for t in monomial if not _counts(t, label))
         if len(monomial) - len(others) > 1 or not all(map(stable.holds, others)):
             return None
-        (growth if len(others) < len(monomial) else rest)[others] = factor
-    return rest, growth
+        (growth if len(others) < len(monomial) else rest).append((others, factor))
+    return Polynomial.of(rest), Polynomial.of(growth)
 
 
 def _reduced(
     trace: Trace,
-    affine: Affine,
+    unwrapped: UnwrappedReading,
     access: Access,
     rest: Polynomial,
     growth: Polynomial,
@@ -257,22 +259,19 @@ def _reduced(
 ) -> tuple[_Load, Hashable]:
     """A load in normal form, and what it has in common with those that may meet it."""
     iterations = 0
-    symbolic = [m for m in growth if m]
-    left = dict(rest)
-    if symbolic:
-        pivot = min(symbolic, key=lambda m: [t.id for t in m])
-        iterations = rest.get(pivot, 0) // growth[pivot]
-        for monomial, factor in growth.items():
-            left[monomial] = left.get(monomial, 0) - iterations * factor
-    key = frozenset((m, f) for m, f in left.items() if m and f), frozenset(growth.items())
+    pivot = next(((m, factor) for m, factor in growth if m), None)
+    if pivot is not None:
+        iterations = rest.coefficients.get(pivot[0], 0) // pivot[1]
+        rest -= growth * iterations
+    key = rest.varying, growth
     address = _address(access)
-    step = affine.lane_step(address) if address is not None else None
+    step = unwrapped.lane_step(address) if address is not None else None
     return _Load(
         access.index,
         trace.module.source.line(access.instruction.span.start),
         iterations,
-        left.get((), 0),
-        Along((step is not None and constant(step)) or 0, width),
+        rest.offset,
+        Along((step is not None and step.number) or 0, width),
     ), key
 
 
@@ -350,7 +349,9 @@ class _Written(Struct, frozen=True):
     pointers: Mapping[str, frozenset[Monomial]] | None
 
     @classmethod
-    def within(cls, trace: Trace, inside: list[Access], affine: Affine, header: int) -> _Written:
+    def within(
+        cls, trace: Trace, inside: list[Access], unwrapped: UnwrappedReading, header: int
+    ) -> _Written:
         blocks = trace.cfg.loops[header].blocks
         if any(trace.cfg.block_of[index] in blocks for index in calls(trace)):
             return cls(None)
@@ -358,7 +359,7 @@ class _Written(Struct, frozen=True):
         for access in inside:
             if not _writes(access):
                 continue
-            bases = [_pointers(affine.polynomial(v.address)) for v in access.variants]
+            bases = [_pointers(unwrapped.polynomial(v.address)) for v in access.variants]
             if access.kind == "other" or access.space == "generic" or not all(bases):
                 return cls(None)
             pointers[access.space] = pointers.get(access.space, frozenset()).union(*bases)
@@ -379,4 +380,4 @@ class _Written(Struct, frozen=True):
 
 
 def _pointers(polynomial: Polynomial) -> frozenset[Monomial]:
-    return frozenset(m for m, factor in polynomial.items() if factor == 1 and is_pointer(m))
+    return frozenset(m for m, factor in polynomial if factor == 1 and is_pointer(m))

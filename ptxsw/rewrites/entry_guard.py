@@ -18,7 +18,7 @@ from ptxsw.facts.ranges import Range
 from ptxsw.ptx.ir import Close, Directive, Open, Variable
 from ptxsw.rewrites.base import Kernel
 from ptxsw.terms.node import Term, ones, unknowns
-from ptxsw.terms.polynomial import Number, Polynomial
+from ptxsw.terms.polynomial import Polynomial
 
 LIMITS = (30, 24, 19, 15)
 """Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no
@@ -145,11 +145,9 @@ def _one_hull(ranges: Sequence[Range], grid: Grid) -> list[Range]:
     return [Range(ranges[0].base, low, high, frozenset())]
 
 
-def _outermost(
-    bounds: Sequence[Polynomial], choose: Callable[[Iterable[Number]], Number]
-) -> Polynomial:
+def _outermost(bounds: Sequence[Polynomial], choose: Callable[[Iterable[int]], int]) -> Polynomial:
     """Of each product the least, or the highest, factor that it has in any of the bounds."""
-    factors = [dict(bound.items) for bound in bounds]
+    factors = [bound.coefficients for bound in bounds]
     products = dict.fromkeys(product for each in factors for product in each)
     return Polynomial.of((p, choose(each.get(p, 0) for each in factors)) for p in products)
 
@@ -178,7 +176,7 @@ def _shared(atom: Term) -> Shared:
 
 def _sum(value: Polynomial) -> Sum:
     assert value.is_whole
-    return tuple((tuple(map(_shared, product)), int(factor)) for product, factor in value)
+    return tuple((tuple(map(_shared, product)), factor) for product, factor in value)
 
 
 def _order(first: Range, second: Range) -> tuple[Sum, Sum]:

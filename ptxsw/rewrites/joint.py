@@ -247,7 +247,7 @@ def _hopeless(kernel: Kernel, sources: LoadSources) -> Choice | None:
 
 def _exceeds_shuffles(trace: Trace, load: Access) -> bool:
     """Does a load take more wavefronts than its shuffles, and the load in the lanes at the edge?"""
-    stride = lane_stride(trace.affine, load)
+    stride = lane_stride(trace.unwrapped, load)
     if stride is None:
         return True
     lines = len(touched([lane * stride for lane in range(LANES)], load.bytes, _LINE))

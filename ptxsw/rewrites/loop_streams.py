@@ -121,15 +121,15 @@ class LoopStreams:
                 met |= {load, *others}
         return frozenset(met)
 
-    def _guessed(self, address: Term) -> tuple[frozenset[object], frozenset[object]]:
+    def _guessed(self, address: Term) -> tuple[Polynomial, Polynomial]:
         """The polynomial of an address in this iteration and in the next, as if nothing wrapped."""
-        now = self.trace.affine.polynomial(address)
-        later = dict(now)
-        for product, factor in now.items():
-            if self.count in product:
-                rest = tuple(atom for atom in product if atom is not self.count)
-                later[rest] = later.get(rest, 0) + factor
-        return frozenset(now.items()), frozenset((p, f) for p, f in later.items() if f)
+        now = self.trace.unwrapped.polynomial(address)
+        grown = Polynomial.of(
+            (tuple(atom for atom in product if atom is not self.count), factor)
+            for product, factor in now
+            if self.count in product
+        )
+        return now, now + grown
 
     def _stream(self, access: Access) -> Stream | None:
         instruction = access.instruction

@@ -279,7 +279,7 @@ class _Search:
         # A constant in the address changes nothing: members of a group have one stride.
         key = split(access.variants[0].address)[1]
         if key not in self.strides:
-            self.strides[key] = lane_stride(self.kernel.trace.affine, access)
+            self.strides[key] = lane_stride(self.kernel.trace.unwrapped, access)
         stride = self.strides[key]
         if stride is None:
             return LANES

@@ -13,8 +13,8 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
-from ptxsw.terms.affine import Affine, without_constant
 from ptxsw.terms.node import Variance, split
+from ptxsw.terms.readings import UnwrappedReading
 from ptxsw.terms.show import show
 from tests.heads import head
 
@@ -44,12 +44,12 @@ def dense_sectors(access: Access, stride: int | None) -> int | None:
 
 def lines(trace: Trace) -> list[str]:
     found = [trace.function.name]
-    affine = Affine()
+    unwrapped = UnwrappedReading()
     for access in trace.accesses:
         if access.space == "param":
             continue
         line = trace.module.source.line(access.instruction.span.start)
-        stride = lane_stride(affine, access)
+        stride = lane_stride(unwrapped, access)
         uniform = ", uniform" if is_uniform(access) else ""
         found.append(
             f"  {line}: {access.instruction.name}: stride {stride}, "
@@ -90,13 +90,13 @@ def test_jacobi() -> None:
     trace = trace_of(JACOBI.read_text())
     loads, stores = of_kind(trace, "load"), of_kind(trace, "store")
     assert (len(loads), len(stores)) == (9, 1)
-    affine = Affine()
+    unwrapped = UnwrappedReading()
     rows: dict[object, set[int]] = {}
     for access in loads:
         (variant,) = access.variants
-        polynomial = affine.polynomial(variant.address)
-        rows.setdefault(without_constant(polynomial), set()).add(polynomial.get((), 0))
-        assert lane_stride(affine, access) == 4
+        polynomial = unwrapped.polynomial(variant.address)
+        rows.setdefault(polynomial.varying, set()).add(polynomial.offset)
+        assert lane_stride(unwrapped, access) == 4
     assert [len(offsets) for offsets in rows.values()] == [3, 3, 3]
     low = min(min(offsets) for offsets in rows.values())
     assert all({o - low for o in offsets} == {0, 4, 8} for offsets in rows.values())

@@ -164,7 +164,7 @@ def value(polynomial: Polynomial, known: dict[str, int]) -> Fraction:
         for atom in monomial:
             factor *= known[_name(atom)]
         total += factor
-    return total
+    return total / polynomial.denominator
 
 
 def _name(atom: Term) -> str:
