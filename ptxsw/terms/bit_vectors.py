@@ -361,6 +361,11 @@ class BitVectors(TermTable):
             return yes
         if condition.kind is op.NOT:
             condition, yes, no = condition.args[0], no, yes
+        if condition.kind in op.STRICT and {yes, no} == {*condition.args}:
+            # The lesser or greater of two: `b < a ? b : a` is `a < b ? a : b`.
+            a, b = condition.args
+            if b.id < a.id:
+                condition, yes, no = self._node(condition.kind, 1, (b, a)), no, yes
         if yes.width == 1 and yes.kind is op.CONST and no.kind is op.CONST:
             return condition if yes.value else self.not_(condition)
         return self._node(op.ITE, yes.width, (condition, yes, no))

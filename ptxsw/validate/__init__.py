@@ -7,7 +7,7 @@ they do. Imports nothing of what rewrites kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
@@ -19,7 +19,7 @@ from ptxsw.ptx.ir import Function, Instruction, Module
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
 from ptxsw.validate.scopes import renumbered
-from ptxsw.validate.signature_check import difference, ill_typed
+from ptxsw.validate.signature_check import NOTHING, difference, ill_typed
 
 if TYPE_CHECKING:
     from ptxsw.validate.proof import Validation
@@ -38,12 +38,14 @@ def validate(
     assume: Iterable[str] = DEFAULT_ASSUME,
     shared_layout: Permutation | None = None,
     budget: Budget | None = None,
+    renamed: Mapping[str, str] = NOTHING,
 ) -> Outcome:
     """Is the second kernel equal to the first, wherever the first is defined?
 
     `edit_map` says which places correspond (None: inferred from the texts), `claims` what a
     rewrite says of its own registers, `assume` which assumptions a proof may rest on,
-    `shared_layout` how the second text's shared memory is that of the first, permuted. A wrong
+    `shared_layout` how the second text's shared memory is that of the first, permuted, `renamed`
+    what functions the second kernel calls by the first module's names (`spelling.py`). A wrong
     map, claim or layout makes no wrong proof. Raises ParseError; ValueError for a claim that is no
     readable PTX or an assumption nobody knows; OutOfTime where `budget` (None: no end) runs out.
     """
@@ -53,7 +55,9 @@ def validate(
     (first, kernel), (second, other) = old, new
     other = renumbered(kernel.body, other) or other
     new = second, other
-    differs = difference(first, second, kernel, other, permuted=shared_layout is not None)
+    differs = difference(
+        first, second, kernel, other, permuted=shared_layout is not None, renamed=renamed
+    )
     if differs is not None:
         return Unproved(differs)
     wrong = ill_typed(kernel, other)

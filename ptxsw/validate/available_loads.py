@@ -32,7 +32,7 @@ class AvailableLoads:
     places."""
 
     def __init__(self, basis: Basis, claims: ClaimChecker, layout: SharedLayout | None) -> None:
-        self._old, self._new = basis.old, basis.new
+        self._new, self._common = basis.new, basis.common
         self._claims, self._layout, self._equality = claims, layout, basis.equality
         self._held: dict[Pair, list[tuple[Reg, LoadedRegister]]] = {}
 
@@ -48,7 +48,7 @@ class AvailableLoads:
         """The same before it is known whether they always hold it."""
         p, q = pair
         claimed = {c.register for c in self._claims.at(p)}
-        extra = self._new.live(q) - self._old.live(p) - claimed
+        extra = self._new.live(q) - self._common(p) - claimed
         pairs = []
         held = self._new.equations.at(q) if extra else 0
         for reg in sorted(extra, key=lambda r: (r.name, r.scope)):

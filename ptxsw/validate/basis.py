@@ -10,7 +10,7 @@ from ptxsw.emulator.budget import Budget
 from ptxsw.facts.equality import Equality
 from ptxsw.facts.prover import Prover
 from ptxsw.facts.simplifier import Simplifier
-from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.ir import Function, Module, Reg
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.evaluate import Computed
@@ -47,6 +47,15 @@ class Basis:
         computed: Computed = {}
         self.old = Text(terms, *old, computed=computed)
         self.new = Text(terms, *new, "new register ", computed)
+        self._common: dict[int, frozenset[Reg]] = {}
+
+    def common(self, position: int) -> frozenset[Reg]:
+        """The registers that live on in the first text at a position, and that the second names,
+        too."""
+        common = self._common.get(position)
+        if common is None:
+            common = self._common[position] = self.old.live(position) & self.new.named
+        return common
 
     def rest_on(self, name: str) -> bool:
         """May the proof rest on an assumption? Then it does."""

@@ -144,7 +144,7 @@ class PathComparison:
         """Live registers that either text wrote have the same value."""
         old, new = self._old, self._new
         written = {*old.written, *new.written}
-        for reg in self._questions.old.live(position):
+        for reg in self._questions.common(position):
             if reg in written and not self._same(old.get(reg), new.get(reg)):
                 raise Differ(
                     f"{reg.name} has a different value where the paths meet again",

@@ -73,13 +73,7 @@ class KernelLanes:
         """Is it a question to other lanes with a register that only the second text uses?"""
         if instruction.opcode not in WARP_QUESTIONS:
             return False
-        return not self._named >= {*defs(instruction), *uses(instruction)}
-
-    @cached_property
-    def _named(self) -> frozenset[Reg]:
-        """The registers that instructions of the first text name."""
-        cfg = self.old.cfg
-        return frozenset(r for registers in (*cfg.written, *cfg.read) for r in registers)
+        return not self.old.named >= {*defs(instruction), *uses(instruction)}
 
     @cached_property
     def _run(self) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:

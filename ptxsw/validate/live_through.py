@@ -62,6 +62,7 @@ class LiveThrough:
         claims: ClaimChecker,
         tells: Callable[[Instruction], bool],
     ) -> None:
+        self._basis = basis
         self._old, self._new, self._terms = basis.old, basis.new, basis.terms
         self._equality, self._memory, self._lanes = basis.equality, basis.memory, lanes
         self._claims, self._tells = claims, tells
@@ -76,9 +77,9 @@ class LiveThrough:
         registers = self._extra.get(pair)
         if registers is None:
             p, q = pair
-            extra = self._new.live(q) - self._old.live(p)
+            extra = self._new.live(q) - self._basis.common(p)
             held = self._new.equations.at(q) if extra else 0
-            derivable = dict.fromkeys(self._old.live(p), True)
+            derivable = dict.fromkeys(self._basis.common(p), True)
             asked = self._asked
             registers = [r for r in extra if r in asked or not self._told(r, held, derivable)]
             self._extra[pair] = registers

@@ -37,7 +37,7 @@ class Relation:
         layout: SharedLayout | None,
     ) -> None:
         self._terms, self._prover, self._memory = basis.terms, basis.prover, basis.memory
-        self._old, self._new = basis.old, basis.new
+        self._old, self._new, self._common = basis.old, basis.new, basis.common
         self._declared, self._lanes = declared, lanes
         self.claims = ClaimChecker(basis, claims)
         self.loads = AvailableLoads(basis, self.claims, layout)
@@ -59,7 +59,7 @@ class Relation:
         p, q = pair
         self._memory.aliases.forget_accesses()
         old_runner, new_runner = self._runners(lenient)
-        live = self._old.live(p)
+        live = self._common(p)
         terms = self._lanes.common_terms(p, whole=whole)
         points = self._old.points(p)
         old = Registers(old_runner, self._old, p, terms.get, points=points)

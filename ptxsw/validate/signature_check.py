@@ -6,9 +6,10 @@ second has: what it refuses is no kernel, and equals none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ptxsw.parser.scan import blank_comments
+from ptxsw.analysis.instruction_kinds import Kind, kind
+from ptxsw.flow.dataflow import in_order
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
     Directive,
@@ -22,64 +23,87 @@ from ptxsw.ptx.ir import (
     Variable,
     Vec,
     flatten,
+    leaves,
     says_nothing,
     type_width,
 )
 from ptxsw.ptx.patterns import pattern
-from ptxsw.ptx.source import Source, Span
 from ptxsw.semantics import meaning
+from ptxsw.validate.functions import functions_alike, words
 from ptxsw.validate.layout import declared_alike
+
+NOTHING: Mapping[str, str] = {}
 
 _LIMIT = "maxnreg"
 _THREADS, _REGISTERS = 1024, 65536  # of a block, at most
+_OLDEST = 50  # the first GPU of which all is the same but for threads and order of memory
+_OWN_COUNTERS = 70
 _TAKE_WIDER = frozenset({"cvt", "ld", "st"})  # registers (manual 9.4.1)
 
 
 def difference(
-    a: Module, b: Module, first: Function, second: Function, *, permuted: bool = False
+    a: Module,
+    b: Module,
+    first: Function,
+    second: Function,
+    *,
+    permuted: bool = False,
+    renamed: Mapping[str, str] = NOTHING,
 ) -> str | None:
     """What differs outside the instructions of two kernels; None where nothing does. Where shared
-    memory is `permuted`, the second text's shared arrays may have more alignment and bytes."""
+    memory is `permuted`, the second text's shared arrays may have more alignment and bytes. The
+    functions that were `renamed` have other names in the second module than in its kernel."""
     return (
-        _modules(a, b, first, permuted=permuted)
+        _targets(a, b, first, second)
+        or _modules(a, b, first, permuted, renamed)
         or _headers(first, second)
         or _bodies(a, b, first, second, permuted=permuted)
     )
 
 
-def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str | None:
-    if (a.version, a.targets, a.address_size) != (b.version, b.targets, b.address_size):
-        return "the versions or targets of the modules differ"
+def _targets(a: Module, b: Module, first: Function, second: Function) -> str | None:
+    """What an instruction means does not depend on the GPU, but for what orders memory and brings
+    threads together: since sm_70 (manual 8, 9.7.13.1) each thread has its own program counter. What
+    the manual leaves open, such as the last bits of `ex2.approx`, the GPU at hand gives alike."""
+    if (a.version, a.address_size) != (b.version, b.address_size):
+        return "the versions of the modules differ"
+    if a.targets == b.targets:
+        return None
+    options = [[t for t in m.targets if not t.startswith("sm_")] for m in (a, b)]
+    if options[0] != options[1] or min(a.sm, b.sm) < _OLDEST:
+        return "the targets of the modules differ"
+    bodies = (*first.body.instructions, *second.body.instructions)
+    if (a.sm < _OWN_COUNTERS) != (b.sm < _OWN_COUNTERS) and not all(map(_is_plain, bodies)):
+        return "the targets of the modules differ in how threads meet and memory is ordered"
+    return None
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    return kind(instruction) in (Kind.COMPUTE, Kind.LOAD, Kind.STORE, Kind.CONTROL)
+
+
+def _modules(
+    a: Module, b: Module, kernel: Function, permuted: bool, renamed: Mapping[str, str]
+) -> str | None:
     if not _same_variables(a, a.variables, b, b.variables, permuted=permuted):
         return "the variables of the modules differ"
     if _of_modules(a) != _of_modules(b):
         return "the directives of the modules differ"
     # A call is an event of which only name and arguments are compared.
     called = [[m.source.slice(f.span) for f in m.functions if f.kind == "func"] for m in (a, b)]
-    if called[0] != called[1] and list(_of_functions(a)) != list(_of_functions(b)):
+    alike = functions_alike(a, b) if called[0] != called[1] or renamed else {}
+    if alike is None:
         return "functions that the kernels may call differ"
+    if any(renamed.get(name, name) != other for name, other in alike.items()):
+        return "functions that the kernels may call have other names"
     return None if kernel.kind == "entry" else "only kernels are compared, not functions"
-
-
-def _of_functions(module: Module) -> Iterator[list[str]]:
-    """What stands in each function of a module that means something."""
-    for function in module.functions:
-        if function.kind == "func":
-            end = function.span.end if function.body_span is None else function.body_span.start
-            parts = (Span(function.span.start, end), *(s.span for s in function.body.code))
-            yield [_words(module.source, part) for part in parts]
-
-
-def _words(source: Source, span: Span) -> str:
-    """Part of a text without comments, its words divided by one blank each."""
-    return " ".join(blank_comments(source.slice(span)).split())
 
 
 def _of_modules(module: Module) -> list[str]:
     """The module's directives that mean something other than functions and variables, such as
     `.alias`."""
     told = (d for d in module.directives if not says_nothing(d))
-    return [_words(module.source, directive.span) for directive in told]
+    return [words(module.source, directive.span) for directive in told]
 
 
 def _headers(first: Function, second: Function) -> str | None:
@@ -128,10 +152,21 @@ def _same_variables(
 ) -> bool:
     """Are the same variables declared?"""
     return len(first) == len(second) and all(
-        _declared_alike((_words(a.source, v.span), v), (_words(b.source, w.span), w))
-        or (permuted and declared_alike(v, w))
+        _declared_alike((_said(a, v), v), (_said(b, w), w)) or (permuted and declared_alike(v, w))
         for v, w in zip(first, second, strict=True)
     )
+
+
+def _said(module: Module, variable: Variable) -> str:
+    """A declaration as written, but for a name that means nothing outside."""
+    text = words(module.source, variable.span)
+    if variable.linkage or not variable.name:
+        return text
+    declared, equals, initial = text.partition("=")
+    return _NAME.sub(variable.name, declared) + equals + initial
+
+
+_NAME = pattern(r"[\w$%']+(?=( ?\[[^\]]*\])* ?;?$)")
 
 
 def _declared_alike(old: tuple[str, Variable], new: tuple[str, Variable]) -> bool:
@@ -150,24 +185,31 @@ _ALIGN = pattern(r" \.align \w+")
 
 
 def _registers(first: Function, second: Function) -> str | None:
-    """Registers of the first kernel that are of another type in the second. An operation on
-    registers reads their widths only, but a name must not change its meaning."""
-    for variable in first.body.variables:
-        if variable.space != "reg":
-            continue
-        # `.reg .b32 %r<8>;` declares %r0 to %r7. If %r7 means the same, so do the others.
-        last = (variable.count or 1) - 1
-        name = variable.name if variable.count is None else f"{variable.name}{last}"
-        other = second.body.declaration(Reg(name, variable.scope))
-        if last >= 0 and (other is None or other.type != variable.type):
-            return f"register {name} is declared differently"
+    """A register of both kernels that is of another type in the second. An operation on registers
+    reads their widths only, but a name must not change its meaning."""
+    body = second.body
+    named = {r for i in body.instructions for r in leaves((*i.operands, *_guarding(i)))}
+    for reg in in_order(r for r in named if type(r) is Reg):
+        old, new = first.body.declaration(reg), body.declaration(reg)
+        if old is not None and (new is None or new.type != old.type):
+            return f"register {reg.name} is declared differently"
     return None
+
+
+def _guarding(instruction: Instruction) -> tuple[Reg, ...]:
+    return () if instruction.guard is None else (instruction.guard.reg,)
 
 
 def _directives(module: Module, function: Function) -> list[str]:
     """Branch targets, prototypes, as written. Of pragmas instructions tell."""
     directives = (s for s in function.body.code if isinstance(s, Directive))
-    return [_words(module.source, d.span) for d in directives if d.name != "pragma"]
+    return [_directive(module, d) for d in directives if d.name != "pragma"]
+
+
+def _directive(module: Module, directive: Directive) -> str:
+    if directive.name == "branchtargets":
+        return f"{directive.label}: {', '.join(directive.names)}"
+    return words(module.source, directive.span)
 
 
 def _variable(v: Variable) -> tuple[object, ...]:

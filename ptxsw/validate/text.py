@@ -46,6 +46,11 @@ class Text:
         return Equations(self.cfg)
 
     @cached_property
+    def named(self) -> frozenset[Reg]:
+        """The registers that instructions name."""
+        return frozenset(r for registers in (*self.cfg.written, *self.cfg.read) for r in registers)
+
+    @cached_property
     def _live(self) -> Mapping[int, frozenset[Reg]]:
         return liveness(self.cfg)
 

@@ -48,7 +48,7 @@ class WaitingLanes:
         images: Callable[[int], frozenset[int]],
     ) -> None:
         self._simplifier = basis.prover.simplifier
-        self._old, self._new = basis.old, basis.new
+        self._old, self._new, self._common = basis.old, basis.new, basis.common
         self._lanes, self._images = lanes, images
         self._truths: dict[Pair, dict[Reg, bool | None]] = {}
         self._headers: set[int] = set()
@@ -62,7 +62,7 @@ class WaitingLanes:
         """Note which predicates that lanes vote on are known where a lane waits."""
         merged = self._lanes.merged
         if merged is not None:
-            asked = merged.asked & (self._new.live(pair[1]) - self._old.live(pair[0]))
+            asked = merged.asked & (self._new.live(pair[1]) - self._common(pair[0]))
             self._truths[pair] = {r: self._truth(cut.new.get(r), cut.conditions) for r in asked}
 
     def _truth(self, value: Term, given: tuple[Term, ...]) -> bool | None:

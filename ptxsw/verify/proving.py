@@ -20,6 +20,9 @@ from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, leaves
 from ptxsw.ptx.isa import Effect, Trait, effects, row, space
 from ptxsw.ptx.opcodes import ATOMIC, FENCE
 from ptxsw.validate import Outcome, Proved, validate
+from ptxsw.validate.functions import functions_alike
+from ptxsw.validate.signature_check import difference
+from ptxsw.validate.spelling import respelled
 
 _MOST = 24
 _MOST_SHIFTS = 3
@@ -159,9 +162,15 @@ def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
 
 
 def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:
-    """What the two texts alone tell, and what they tell of shared memory that was permuted."""
+    """What the two texts tell as they are named, unless their names alone keep them apart; under
+    the first one's names; and what they tell of shared memory that was permuted."""
+    functions = functions_alike(old[0], new[0]) or {}
+    named = new[0], respelled(old[1], new[1], new[0], functions)
     with Budget(SECONDS) as budget:
-        for layout in (None, *layouts(new[0], old[1], new[1])):
+        if difference(old[0], new[0], old[1], new[1]) is None:
+            yield validate(old, new, budget=budget)
+        yield validate(old, named, budget=budget, renamed=functions)
+        for layout in layouts(new[0], old[1], new[1]):
             yield validate(old, new, shared_layout=layout, budget=budget)
 
 
