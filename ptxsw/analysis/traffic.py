@@ -105,7 +105,7 @@ class Traffic(Struct, frozen=True, dict=True):
         if self.access.space != "shared" or not size:
             return None
         if self.requests and all(r.exact for r in self.requests):
-            first = slice(0, _addressing_lanes(self.access))
+            first = slice(0, addressing_lanes(self.access))
             return max(bank_ways(w[first], size) for r in self.requests for w in r.warps)
         addresses = {v.address for v in self.access.variants}
         separate = all(separate_banks(unwrapped, a, self.warps, size) for a in addresses)
@@ -136,7 +136,7 @@ def _size(access: Access) -> int | None:
     return None
 
 
-def _addressing_lanes(access: Access) -> int:
+def addressing_lanes(access: Access) -> int:
     """How many lanes give addresses: of ldmatrix and stmatrix 8 for each matrix."""
     if access.instruction.opcode in ("ldmatrix", "stmatrix"):
         return 8 * max((_MATRICES.get(m, 0) for m in access.instruction.modifiers), default=4)

@@ -15,7 +15,7 @@ from ptxsw.flow.dataflow import Facts, closure, defs
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.ptx.ir import Function, Instruction, Int, Module, Reg
 from ptxsw.terms import op
 from ptxsw.terms.terms import Terms
 
@@ -55,6 +55,56 @@ def counted_iterations(module: Module, function: Function, cfg: Cfg, loop: Loop)
         return None
     machine = SymbolicMachine(module, function, Terms())
     return _count(machine, cfg, loop, branch, stays, inside, wanted)
+
+
+def most_iterations(cfg: Cfg, loop: Loop) -> int | None:
+    """A bound of how often a loop's body is run that counts what unrolling left over:
+
+        and.b32 %r2, %r1, 3;         LOOP: ...
+                                           add.s32 %r2, %r2, -1;
+                                           setp.ne.s32 %p1, %r2, 0;
+                                           @%p1 bra LOOP;
+
+    None where it is no such loop."""
+    for source, _ in loop.exits:
+        branch = cfg.instructions[cfg.blocks[source].end - 1]
+        for compared in _sources(cfg, branch.guard.reg if branch.guard is not None else None):
+            if compared.opcode == "setp" and {"ne", "eq"} & set(compared.modifiers):
+                bounds = [_remainder(cfg, loop, one) for one in compared.operands[1:]]
+                if found := [bound for bound in bounds if bound is not None]:
+                    return min(found)
+    return None
+
+
+def _sources(cfg: Cfg, operand: object) -> list[Instruction]:
+    if not isinstance(operand, Reg):
+        return []
+    return [cfg.instructions[at] for at in cfg.writers.get(operand, ())]
+
+
+def _remainder(cfg: Cfg, loop: Loop, operand: object) -> int | None:
+    """The largest value of a register that a loop counts down by one, where that is the remainder
+    by a small power of two; the same where it counts up from 0 to such a value."""
+    inside = set(cfg.indices(loop.blocks))
+    if not isinstance(operand, Reg):
+        return None
+    masks: list[int] = []
+    work, seen = [operand], {operand}
+    while work:
+        for at in cfg.writers.get(work.pop(), ()):
+            one = cfg.instructions[at]
+            last = one.operands[-1]
+            if one.opcode == "and" and isinstance(last, Int) and at not in inside:
+                masks.append(last.value)
+            elif one.opcode in ("mov", "add", "sub") and isinstance(one.operands[1], Reg):
+                if one.opcode != "mov" and not (isinstance(last, Int) and abs(last.value) == 1):
+                    return None
+                more = one.operands[1]
+                work += [more] if more not in seen else []
+                seen.add(more)
+            elif not (one.opcode == "mov" and isinstance(last, Int) and last.value == 0):
+                return None
+    return max(masks) if masks and 0 < max(masks) < TRIPS else None
 
 
 def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:

@@ -119,12 +119,12 @@ def _findings(task: Task) -> CheckedFile:
     findings: list[Located] = []
     hidden: list[str] = []
     for ptx in inputs.ptx_of(task.path, task.arch, task.options):
+        sources = SourceFiles(ptx.directory, task.source_roots)
         report = pipeline.check(
             ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas,
-            launches=task.launches,
+            launches=task.launches, sources=sources,
         )  # fmt: skip
         reports.append(report)
-        sources = SourceFiles(ptx.directory, task.source_roots)
         findings += located(report, ptx.text, sources)
         hidden += sources.notes()
     notes = (*(report.warning for report in reports if report.warning), *hidden)

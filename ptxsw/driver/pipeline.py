@@ -18,6 +18,7 @@ from msgspec.structs import replace
 import ptxsw
 from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.options import FORMS, MODES, SCHEMES, Options, block_shape
+from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.splice import Edit, apply
 from ptxsw.driver.command_lines import check_command
 from ptxsw.driver.kernel_tasks import KernelOutcome, KernelTasks, OutcomeStore
@@ -30,6 +31,7 @@ from ptxsw.report.serial import Report
 
 if TYPE_CHECKING:
     from ptxsw.driver.description import Description
+    from ptxsw.report.source_files import SourceFiles
     from ptxsw.rewrites.base import Rewrite
     from ptxsw.verify.launches import Launch
 
@@ -114,18 +116,20 @@ def check(
     rules: Collection[str] | None = None,
     ptxas: bool = True,
     launches: Mapping[str, Launch] | None = None,
+    sources: SourceFiles | None = None,
 ) -> Report:
     """What rules find in every kernel, without looking for rewrites. `rules` are names; None: all
     of them. Rules that ask what ptxas makes of a kernel are told if `ptxas` is set and there is
     one. `launches`, by a kernel's PTX or C++ name ("" for the only one), say how often it executes
-    what. Raises ParseError; ValueError for a rule or a shape that there is not."""
+    what; `sources` what things are called. Raises ParseError; ValueError for a rule or a shape that
+    there is not."""
     from ptxsw.findings.judge import Judge
 
     begin = perf_counter()
     module = parse(text, name)
     arch = _arch(module)
     shape = None if block is None else block_shape(block)
-    judge = Judge(module, arch, shape, rules, ptxas, launches)
+    judge = Judge(module, arch, shape, rules, ptxas, launches, RewriteTrials(module), sources)
 
     def judged(function: Function) -> model.Kernel:
         try:
@@ -138,6 +142,26 @@ def check(
 
     report = _report(name, arch, begin, [judged(each) for each in module.kernels])
     return replace(report, warning="\n".join(judge.problems) or None)
+
+
+_LARGEST = 4_000
+"""Instructions of a kernel that is rewritten to see whether that works."""
+
+
+class RewriteTrials:
+    """Tries rewrites of kernels, so that none is advised that leaves its kernel alone."""
+
+    def __init__(self, module: Module) -> None:
+        self._excerpts = Excerpts(module)
+
+    def __call__(self, function: Function, rewrite: str) -> bool:
+        """Does a rewrite change a kernel?"""
+        if len(function.body.instructions) > _LARGEST:
+            return False
+        alone = self._excerpts.of(function)
+        options = Options(rewrites=(rewrite,), mode="force")
+        result = optimize(alone.source.text, options, alone.source.name)
+        return result.text != alone.source.text
 
 
 class Watch(Protocol):

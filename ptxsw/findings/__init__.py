@@ -8,7 +8,8 @@ reasoning share a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,13 +17,15 @@ from msgspec.structs import replace
 
 from ptxsw.findings.atomic_contention import atomic_contention
 from ptxsw.findings.bank_conflicts import bank_conflicts
-from ptxsw.findings.base import LEVELS, KernelResources, Rule, Scene
+from ptxsw.findings.base import LEVELS, Draft, KernelResources, Rule, Scene
+from ptxsw.findings.cost import Busy, busy, gain
 from ptxsw.findings.divergent_lanes import divergent_branch, divergent_loop
 from ptxsw.findings.loop_work import uniform_loads, wide_division
 from ptxsw.findings.misaligned_rows import misaligned_rows
 from ptxsw.findings.occupancy import idle_lanes, occupancy
 from ptxsw.findings.register_use import launch_bounds, local_array, register_ceiling, spills
 from ptxsw.findings.repeated_loads import may_alias, neighbour_loads, repeated_loads
+from ptxsw.findings.swapped_axes import swapped_axes
 from ptxsw.findings.wasted_sectors import array_of_structs, column, scalar_accesses, uncoalesced
 from ptxsw.ptx.patterns import pattern
 from ptxsw.report.model import Finding
@@ -33,6 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
+    swapped_axes,
     uncoalesced,
     array_of_structs,
     column,
@@ -62,8 +66,37 @@ _SHOWN = 4  # lines of the PTX that a sentence names
 
 
 def find(scene: Scene, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
-    """What rules find in a kernel, the worst first; of one line and rule once."""
-    return worst_first(_merged(finding for rule in rules for finding in rule.find(scene)))
+    """What rules find in a kernel, the worst first; one cause once."""
+    drafts = _merged(_without_symptoms(draft for rule in rules for draft in rule.find(scene)))
+    return worst_first(_estimated(scene, drafts))
+
+
+_SYMPTOMS = frozenset({
+    "ptxsw-column", "ptxsw-uncoalesced", "ptxsw-array-of-structs", "ptxsw-bank-conflicts",
+})  # fmt: skip
+
+
+def _without_symptoms(drafts: Iterable[Draft]) -> Iterator[Draft]:
+    """What is not explained already by x and y that are swapped."""
+    every = list(drafts)
+    cause = next((d for d in every if d.finding.rule == swapped_axes.name), None)
+    explained = set() if cause is None else set(cause.finding.lines)
+    for draft in every:
+        if draft.finding.rule not in _SYMPTOMS or not explained.issuperset(draft.finding.lines):
+            yield draft
+
+
+def _estimated(scene: Scene, drafts: Iterable[Draft]) -> Iterator[Finding]:
+    """Findings that say what mending them brings."""
+    total: Busy | None = None
+    for draft in drafts:
+        if draft.saves and total is None:
+            total = busy(scene)
+        shares = gain(scene, total or {}, draft.saves)
+        if shares is None:
+            yield draft.finding
+        else:
+            yield replace(draft.finding, gain=(round(shares[0], 3), round(shares[1], 3)))
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -97,27 +130,37 @@ def pages() -> Mapping[str, str]:
     return {}
 
 
-def _merged(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings; of those that share rule, level, kernel and source line the heaviest alone. It
-    has the lines and the weight of all: compilers make many instructions of a line, and who mends
-    it needs to hear of it once. Where the source line is not known, nothing is merged."""
-    groups: dict[Hashable, list[Finding]] = {}
-    for number, each in enumerate(findings):
-        is_placed = each.file is not None and each.source_line is not None
-        place = (each.file, each.source_line) if is_placed else number
-        groups.setdefault((each.rule, each.level, each.kernel, place), []).append(each)
-    return [_one(sorted(group, key=lambda f: -f.weight)) for group in groups.values()]
+def _merged(drafts: Iterable[Draft]) -> list[Draft]:
+    """Drafts of one rule and level that have a cause in common, or then a source line, as one: the
+    heaviest, with the lines and the weight of all. Compilers make many instructions of a line,
+    and who mends it needs to hear of it once."""
+    by_cause = _joined(drafts, lambda draft: draft.cause)
+    return _joined(by_cause, lambda draft: (draft.finding.file, draft.finding.source_line))
 
 
-def _one(group: Sequence[Finding]) -> Finding:
+def _joined(drafts: Iterable[Draft], key: Callable[[Draft], Hashable]) -> list[Draft]:
+    groups: dict[Hashable, list[Draft]] = {}
+    for number, draft in enumerate(drafts):
+        common = key(draft)
+        if common == (None, None):
+            common = number
+        groups.setdefault((draft.finding.rule, draft.finding.level, common), []).append(draft)
+    return [_one(sorted(group, key=lambda d: -d.finding.weight)) for group in groups.values()]
+
+
+def _one(group: Sequence[Draft]) -> Draft:
     first, *others = group
-    own = set(first.lines)
-    more = sorted({line for each in others for line in each.lines} - own)
-    weight = round(sum(each.weight for each in group), 1)
-    if not more:
-        return replace(first, weight=weight) if others else first
-    what = f"{first.what} The same goes for {_lines(more)} of the PTX."
-    return replace(first, what=what, weight=weight, lines=(*first.lines, *more))
+    own = set(first.finding.lines)
+    more = sorted({line for each in others for line in each.finding.lines} - own)
+    weight = round(sum(each.finding.weight for each in group), 1)
+    saves = Counter[str]()
+    for each in group:
+        saves.update(each.saves)
+    what = first.finding.what
+    if more:
+        what += f" The same goes for {_lines(more)} of the PTX."
+    finding = replace(first.finding, what=what, weight=weight, lines=(*first.finding.lines, *more))
+    return Draft(finding, first.cause, saves)
 
 
 def _lines(numbers: Sequence[int]) -> str:

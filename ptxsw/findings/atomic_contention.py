@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.emulator.trace import Trace
-from ptxsw.findings.base import Scene, Site, rule
-from ptxsw.findings.cost import WAVEFRONT
+from ptxsw.findings.base import Draft, Scene, Site, rule
+from ptxsw.findings.cost import WAVEFRONT, meeting
 from ptxsw.flow.def_use import defs, uses
 from ptxsw.ptx.operand import Int, Operand, Reg
-from ptxsw.report.model import Finding
 from ptxsw.terms.node import Variance
 
 _REDUCE = (
@@ -23,10 +22,10 @@ _REDUX = 80  # sm_80, which can reduce integers over a warp
 
 
 @rule("ptxsw-atomic-contention", "Many lanes make an atomic operation on one address.")
-def atomic_contention(scene: Scene) -> Iterator[Finding]:
+def atomic_contention(scene: Scene) -> Iterator[Draft]:
     for site in scene.sites:
         if site.shown.kind == "atomic" and _could_be_one(scene, site):
-            lanes = _meeting(scene, site)
+            lanes = meeting(scene, site)
             if lanes > 1:
                 yield _finding(scene, site, lanes)
 
@@ -45,24 +44,21 @@ def _uses_old_value(scene: Scene, site: Site) -> bool:
     return any(old & uses(instruction) for instruction in scene.trace.cfg.instructions)
 
 
-def _meeting(scene: Scene, site: Site) -> int:
-    """The lanes of a warp that go to one address."""
-    if site.shown.contention is not None:
-        return min(site.shown.contention, scene.lanes(site))
-    one = site.shown.uniform or site.shown.lane_stride == 0
-    return scene.lanes(site) if one else 1
-
-
-def _finding(scene: Scene, site: Site, lanes: int) -> Finding:
+def _finding(scene: Scene, site: Site, lanes: int) -> Draft:
     gathered = _gathered(scene, site)
+    others = "one after the other"
+    if gathered:
+        others = "which ptxas lets one lane make for its warp (it counts or adds up the others)"
+    elif "exch" in site.access.instruction.modifiers:
+        others = "of which the last one stays"
     return scene.finding(
         atomic_contention, "note" if gathered else "warning", [site.index],
         measure=f"{lanes} lanes on one address",
-        what=f"Up to {lanes} lanes of a warp, and every other warp, make this atomic operation on "
-        "one address, one after the other."
-        + " ptxas lets one lane of 32-bit integers make it for its warp." * gathered,
+        what=f"Up to {lanes} lanes of each warp make this atomic operation on one address, "
+        f"{others}.",
         advice=_EXCHANGE if "exch" in site.access.instruction.modifiers else _REDUCE,
         weight=WAVEFRONT * site.times * (1 if gathered else lanes),
+        saves={} if gathered else {"atomics": WAVEFRONT * site.times * (lanes - 1)},
         lanes=lanes, times=site.times,
     )  # fmt: skip
 

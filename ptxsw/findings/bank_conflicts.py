@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ptxsw.analysis.banks import bank_ways
-from ptxsw.findings.base import Scene, Site, rule, these
+from msgspec import Struct
+
+from ptxsw.analysis.banks import BANKS, bank_ways
+from ptxsw.analysis.coalescing import LANES
+from ptxsw.analysis.traffic import Traffic, addressing_lanes
+from ptxsw.findings.base import Draft, Scene, Site, counted, plural, rule
 from ptxsw.findings.cost import WAVEFRONT
-from ptxsw.report.model import Finding
+from ptxsw.terms.node import walk
+from ptxsw.terms.origin import Origin
 
 _PADS = 4  # elements by which rows may be padded
+_WORD = 4  # bytes
+_ROW = BANKS * _WORD
 
 
 @rule("ptxsw-bank-conflicts", "Lanes want different words of one bank of shared memory.")
-def bank_conflicts(scene: Scene) -> Iterator[Finding]:
+def bank_conflicts(scene: Scene) -> Iterator[Draft]:
     by_pattern: dict[object, list[Site]] = {}
     for site in scene.sites:
         if site.shown.space == "shared" and _ways(scene, site) > 1:
-            array = (site.shown.index or "").partition("[")[0]
-            key = (array, site.shown.lane_stride, site.shown.lanes, site.times)
+            key = (array_of(site), site.shown.lane_stride, site.shown.lanes)
             by_pattern.setdefault(key, []).append(site)
     for sites in by_pattern.values():
         yield _finding(scene, sites)
+
+
+def array_of(site: Site) -> str:
+    """The symbol of the array that is accessed; empty where there is none, or more than one."""
+    names = {
+        str(term.of[0])
+        for view in site.access.variants
+        for term in walk(view.address)
+        if term.origin is Origin.SYMBOL and term.of
+    }
+    return names.pop() if len(names) == 1 else ""
 
 
 def _ways(scene: Scene, site: Site) -> int:
@@ -30,17 +47,19 @@ def _ways(scene: Scene, site: Site) -> int:
     return min(ways, scene.lanes(site)) if ways > 1 else 1
 
 
-def _finding(scene: Scene, sites: list[Site]) -> Finding:
+def _finding(scene: Scene, sites: list[Site]) -> Draft:
     ways = max(_ways(scene, site) for site in sites)
     stride = sites[0].shown.lane_stride
-    apart = f"are {abs(stride):,} bytes apart and " if stride else ""
+    apart = f"adjacent lanes are {abs(stride):,} bytes apart, so " if stride else ""
+    array = scene.source.variable(array_of(sites[0]))
+    saved = sum(WAVEFRONT * _extra(scene, site) * site.times for site in sites)
     return scene.finding(
-        bank_conflicts, "warning", [site.index for site in sites],
+        bank_conflicts, "warning", scene.heaviest_first(sites),
         measure=f"{ways}-way conflict",
-        what=f"The lanes of {these(sites)} {apart}want up to {ways} different words of one bank of "
-        f"shared memory, so a warp passes the banks {ways} times, not once.",
-        advice=_advice(scene, sites[0]),
-        weight=sum(WAVEFRONT * _extra(scene, site) * site.times for site in sites),
+        what=f"{ways}-way bank conflict{f' in `{array}`' * bool(array)}: {apart}up to {ways} lanes "
+        f"of a warp want different words of one bank ({counted(sites)}).",
+        advice=_advice(scene, sites),
+        saves={"shared": saved},
         ways=ways, stride=stride, times=sites[0].times,
     )  # fmt: skip
 
@@ -56,48 +75,153 @@ def _extra(scene: Scene, site: Site) -> float:
     return (ways - 1) * wide
 
 
-def _advice(scene: Scene, site: Site) -> str:
-    permute = "`ptxsw optimize --rewrites bank-conflicts` permutes the words"
-    if site.shown.iterations:
-        return (
-            "Let consecutive lanes work on consecutive words: halve the distance in each iteration "
-            f"instead of doubling it. Or {permute}."
-        )
-    padding = _padding(scene, site)
+# ---------------------------------------------------------------- what to do
+
+
+def _advice(scene: Scene, sites: list[Site]) -> str:
+    permuted = (
+        "; or `ptxsw optimize --rewrites bank-conflicts` permutes the words"
+        if scene.works("bank-conflicts")
+        else ""
+    )
+    if any(site.shown.iterations for site in sites):
+        return f"{_for_doubling(sites)}{permuted}."
+    array = array_of(sites[0])
+    if _is_copied(scene, array):
+        return _SWIZZLE
+    padding = padding_of(scene, array, sites)
     if padding is None:
-        return f"Let consecutive lanes access consecutive words; {permute}."
-    pitch, pad, ways = padding
-    left = "" if ways == 1 else f", which leaves {ways}-way conflicts"
-    return f"Pad each {pitch:,} bytes of the array to {pitch + pad:,}{left}; or {permute}."
+        return f"Let consecutive lanes access consecutive words{permuted}."
+    left = "" if padding.ways == 1 else f", which leaves {padding.ways}-way conflicts"
+    declared = scene.source.padded(array, elements=padding.elements, row=padding.row)
+    if declared:
+        return f"Pad the rows: `{declared}`{left}{permuted}."
+    name = scene.source.variable(array)
+    steps = f" * {padding.elements}" if padding.elements > 1 else ""
+    return (
+        f"Pad the rows{f' of `{name}`' * bool(name)}: leave {plural(padding.elements, 'element')} "
+        f"free behind each {padding.row} (index by `i + i / {padding.row}{steps}`){left}{permuted}."
+    )
 
 
-def _padding(scene: Scene, site: Site) -> tuple[int, int, int] | None:
-    """Bytes from row to row, how many more leave the fewest conflicts, and the ways of these."""
-    size = site.shown.bytes or 4
-    step = site.access.bits // 8
-    factors: dict[str, int] = {}
-    for monomial, factor in scene.polynomial(site.access) or ():
-        if any(not scene.warps.uniform(term) for term in monomial):
-            if len(monomial) != 1 or monomial[0].value not in scene.warps.places[0]:
-                return None
-            factors[monomial[0].value] = factor
-    if not factors:
+_SWIZZLE = (
+    "Copies or tensor cores fix how this tile lies: choose a swizzle mode for it "
+    "(`CU_TENSOR_MAP_SWIZZLE_128B` in the tensor map, the same in the descriptor), and index it by "
+    "the same permutation: 16-byte chunk c of row r lies at `c ^ (r % 8)`."
+)
+
+
+def _is_copied(scene: Scene, array: str) -> bool:
+    """Do bulk copies or tensor cores access the array, which expect a layout of their own?"""
+    tensor = any(
+        one.opcode == "wgmma" or (one.opcode == "tcgen05" and "mma" in one.modifiers)
+        for one in scene.trace.cfg.instructions
+    )
+    return tensor or any(
+        site.access.instruction.opcode == "cp"
+        and "bulk" in site.access.instruction.modifiers
+        and array in _symbols(site)
+        for site in scene.sites
+    )
+
+
+def _symbols(site: Site) -> set[str]:
+    terms = walk(*(view.address for view in site.access.variants))
+    return {str(term.of[0]) for term in terms if term.origin is Origin.SYMBOL and term.of}
+
+
+def _for_doubling(sites: Iterable[Site]) -> str:
+    """What to do about a distance that doubles in each iteration."""
+    halve = (
+        "Let consecutive lanes work on consecutive words: halve the distance in each iteration "
+        "instead of doubling it"
+    )
+    left = max(
+        (
+            _with_words_between(iteration.lane_stride, site.shown.bytes or _WORD)
+            for site in sites
+            for iteration in site.shown.iterations
+            if iteration.lane_stride
+        ),
+        default=BANKS,
+    )
+    if left > 2:
+        return halve
+    rest = f", which leaves {left}-way conflicts" if left > 1 else ""
+    return f"{halve}. Where the order has to stay, index by `i + i / 32`{rest}"
+
+
+def _with_words_between(stride: int, size: int) -> int:
+    """The ways of a conflict once a word is left free behind each 32."""
+    places = [lane * stride for lane in range(LANES)]
+    return bank_ways(tuple(at + at // _ROW * _WORD for at in places), size)
+
+
+class Padding(Struct, frozen=True):
+    """Bytes and elements from row to row; elements to add to each; the ways of the worst conflict
+    that is left."""
+
+    pitch: int
+    row: int
+    elements: int
+    ways: int
+
+
+def padding_of(scene: Scene, array: str, conflicting: list[Site]) -> Padding | None:
+    """The smallest padding of an array's rows, or of each 128 bytes, that leaves the fewest
+    conflicts, by counting those of all accesses to the array; None where that cannot be counted,
+    or helps none."""
+    sites = [s for s in scene.sites if s.shown.space == "shared" and array in _symbols(s)]
+    pitch = _pitch(scene, conflicting[0])
+    if not array or not pitch:
         return None
-    row = max(factors, key=lambda name: abs(factors[name]))
-    pitch = abs(factors[row])
-    tried = []
-    for pad in range(1, _PADS + 1):
-        moved = {**factors, row: pitch + pad * max(step, size)}
-        ways = max(
-            bank_ways(
-                tuple(
-                    sum(factor * places[name][lane] for name, factor in moved.items())
-                    for lane in range(len(places["%laneid"]))
-                ),
-                size,
-            )
-            for places in scene.warps.places
-        )
-        tried.append((ways, pad * max(step, size)))
-    ways, pad = min(tried)
-    return (pitch, pad, ways) if ways < (site.shown.bank_conflicts or 1) else None
+    element = min(site.access.bits // 8 or site.shown.bytes or 1 for site in sites)
+    unit = max(max(site.access.bits // 8, site.shown.bytes or 1) for site in sites)
+    worst = max(site.shown.bank_conflicts or 1 for site in conflicting)
+    tried: list[tuple[int, int, int]] = []
+    for row in dict.fromkeys((pitch, _ROW)):
+        for more in (pad * unit for pad in range(1, _PADS + 1)):
+            ways = [_ways_with(scene, site, row, more) for site in sites]
+            known = [way for way in ways if way is not None]
+            if len(known) < len(ways):
+                return None
+            tried.append((max(known), more * _ROW // row, row))
+    left, share, row = min(tried)
+    more = share * row // _ROW
+    return Padding(row, row // element, more // element, left) if left < worst else None
+
+
+def _pitch(scene: Scene, site: Site) -> int | None:
+    """Bytes from row to row: the largest step that lanes make."""
+    steps = [
+        abs(factor)
+        for monomial, factor in scene.polynomial(site.access) or ()
+        if any(not scene.warps.uniform(term) for term in monomial)
+    ]
+    return max(steps, default=None)
+
+
+def _ways_with(scene: Scene, site: Site, pitch: int, more: int) -> int | None:
+    """The ways of an access's conflict if rows were longer; of all places in a row where a warp
+    may begin, the worst."""
+    asked = Traffic.of(site.access, scene.unwrapped, scene.warps)
+    if not asked.requests or not asked.size or not all(r.exact for r in asked.requests):
+        return None
+    moves = any(
+        factor % pitch and all(scene.warps.uniform(term) for term in monomial)
+        for monomial, factor in scene.polynomial(site.access) or ()
+        if monomial and not any(term.origin is Origin.SYMBOL for term in monomial)
+    )
+    starts = range(0, pitch, max(_WORD, asked.size)) if moves else (0,)
+    lanes = slice(0, addressing_lanes(site.access))
+    return max(
+        bank_ways(tuple(_padded(at + start, pitch, more) for at in warp[lanes]), asked.size)
+        for request in asked.requests
+        for warp in request.warps
+        for start in starts
+    )
+
+
+def _padded(at: int, pitch: int, more: int) -> int:
+    """The place of a byte once each row before it has so many more."""
+    return at + at // pitch * more

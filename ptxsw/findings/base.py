@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ptxsw.analysis.active_lanes import ActiveLanes
-from ptxsw.analysis.trip_count import iterations
+from ptxsw.analysis.trip_count import iterations, most_iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
+from ptxsw.flow.loop_exits import waits_for_mbarrier
+from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Int
 from ptxsw.report import model
 from ptxsw.report.source_places import SourcePlace, source_places
@@ -44,6 +49,16 @@ class KernelResources(Struct, frozen=True, kw_only=True):
     unbounded: KernelResources | None = None
 
 
+class Draft(Struct, frozen=True):
+    """A finding on its way. Those of one rule, level and `cause` become one; `saves` is what the
+    kernel does no more once it is mended, in quarters of a cycle by resource (`cost.busy`): empty
+    where nobody can tell."""
+
+    finding: model.Finding
+    cause: Hashable
+    saves: Mapping[str, float] = field(default_factory=dict)
+
+
 class Site(Struct, frozen=True):
     """An access: as it was run, as the report shows it, and how often a warp makes it."""
 
@@ -70,6 +85,9 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     arch: str | None
     resources: KernelResources | None = None
     executed_in_launch: Mapping[int, float] | None = None  # by an instruction's place in the text
+    works: Callable[[str], bool] = lambda rewrite: False
+    """Does the rewrite of a name change the kernel?"""
+    source: KernelSource = KernelSource()
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
@@ -79,6 +97,10 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             Site(access, shown, self.times(access.index))
             for access, shown in zip(given, self.accesses, strict=True)
         )
+
+    @cached_property
+    def has_tensor_work(self) -> bool:
+        return any(isa.has(one, isa.Trait.TENSOR) for one in self.trace.cfg.instructions)
 
     @cached_property
     def unwrapped(self) -> UnwrappedReading:
@@ -100,12 +122,19 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
 
     def _assumed(self, indices: Iterable[int]) -> str:
         """What a finding about accesses takes for granted of a block whose shape is not known."""
-        if self.block is not None or self._in_rows.isdisjoint(indices):
+        if self._in_rows.isdisjoint(indices):
             return ""
-        return (
-            " This assumes that `blockDim.x` is a multiple of 32, so that a warp lies in one row "
-            "of the block; `--block` names another shape."
-        )
+        if self.block is None:
+            return (
+                " This assumes that `blockDim.x` is a multiple of 32, so that a warp lies in one "
+                "row of the block; `--block` names another shape."
+            )
+        launch = self.source.launch
+        if launch is None or launch.block != self.block or self.trace.function.block_shape:
+            return ""
+        x, y, z = launch.block
+        shape = f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}"
+        return f" Blocks are {shape}, as launched in line {launch.line}."
 
     @cached_property
     def _active_lanes(self) -> ActiveLanes:
@@ -141,10 +170,12 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         count = self._trips.get(header)
         if count is None:
             loop = self.trace.cfg.loops[header]
-            counted = (
-                iterations(self.trace, loop) if _ends_at_number(self.trace.cfg, loop) else None
-            )
-            count = self._trips[header] = counted or TRIPS
+            count = iterations(self.trace, loop) if _ends_at_number(self.trace.cfg, loop) else None
+            if waits_for_mbarrier(self.trace.cfg, loop):
+                count = 1
+            if count is None:
+                count = min(TRIPS, most_iterations(self.trace.cfg, loop) or TRIPS)
+            self._trips[header] = count
         return count
 
     def times(self, index: int) -> float:
@@ -173,6 +204,25 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     def line(self, index: int) -> int:
         return self.trace.module.source.line(self.trace.cfg.instructions[index].span.start)
 
+    def heaviest_first(self, sites: Iterable[Site]) -> tuple[int, ...]:
+        """Accesses as `finding` takes them: first those of the source line that makes most."""
+        every = tuple(sites)
+        of_line: Counter[Hashable] = Counter()
+        lines = {site.index: self._source_line(site.index) for site in every}
+        for site in every:
+            of_line[lines[site.index]] += math.ceil(site.times)
+        heavy = sorted(every, key=lambda s: (-of_line[lines[s.index]], -s.times, s.index))
+        return tuple(site.index for site in heavy)
+
+    def shown_line(self, index: int) -> int:
+        """The line of an instruction in the source, where it is known; else in the PTX."""
+        place = self._places.get(index)
+        return self.line(index) if place is None else place.line
+
+    def _source_line(self, index: int) -> Hashable:
+        place = self._places.get(index)
+        return self.line(index) if place is None else (place.file, place.line)
+
     def finding(
         self,
         rule: Rule,
@@ -182,25 +232,33 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         measure: str,
         what: str,
         advice: str,
-        weight: float,
+        weight: float | None = None,
+        saves: Mapping[str, float] | None = None,
+        cause: Hashable = None,
+        by_lanes: bool = True,
         **figures: Any,
-    ) -> model.Finding:
+    ) -> Draft:
         """A finding about instructions, placed at the first of them; at the kernel's head where
-        there are none."""
+        there are none. It weighs as much as mending it saves, if nothing else is said. `by_lanes`:
+        does it depend on which threads lie in one warp?"""
         every = tuple(indices)
         start = self.trace.function.span.start
         if every:
             start = self.trace.cfg.instructions[every[0]].span.start
-        what += self._assumed(every)
+        what += self._assumed(every) if by_lanes else ""
         line, column = self.trace.module.source.place(start)
         place = self._place(every[0] if every else 0)
-        return model.Finding(
+        if weight is None:  # memory is another place for what the L2 cache may hold
+            weight = sum(time for name, time in (saves or {}).items() if name != "dram")
+        measure, what, advice = map(self.source.named, (measure, what, advice))
+        finding = model.Finding(
             rule.name, level, self.trace.function.name, line, column, measure, what, advice,
             round(max(weight, 0.0), 1),
             place.file if place else None, place.line if place else None,
             (place.column or None) if place else None,
-            tuple(dict.fromkeys(map(self.line, every))) or (line,), figures,
+            tuple(dict.fromkeys(map(self.line, every))) or (line,), figures=figures,
         )  # fmt: skip
+        return Draft(finding, (line, measure) if cause is None else cause, saves or {})
 
 
 def _ends_at_number(cfg: Cfg, loop: Loop) -> bool:
@@ -221,13 +279,13 @@ class Rule(Struct, frozen=True):
 
     name: str
     summary: str
-    find: Callable[[Scene], Iterator[model.Finding]]
+    find: Callable[[Scene], Iterator[Draft]]
     asks_ptxas: bool = False
 
 
 def rule(
     name: str, summary: str, *, asks_ptxas: bool = False
-) -> Callable[[Callable[[Scene], Iterator[model.Finding]]], Rule]:
+) -> Callable[[Callable[[Scene], Iterator[Draft]]], Rule]:
     """Makes a rule of what finds something in a kernel."""
     return lambda find: Rule(name, summary, find, asks_ptxas)
 
@@ -245,6 +303,12 @@ def counted(sites: Iterable[Site]) -> str:
         kind = "access" if site.shown.kind == "other" else site.shown.kind
         kinds[kind] = kinds.get(kind, 0) + 1
     return " and ".join(plural(number, kind) for kind, number in kinds.items())
+
+
+def each(sites: Iterable[Site]) -> str:
+    """ "this load", "6 loads and 3 stores"."""
+    text = counted(sites)
+    return f"this {text[2:]}" if text.startswith("1 ") and " and " not in text else text
 
 
 def these(sites: Iterable[Site]) -> str:

@@ -11,6 +11,7 @@ It is a yardstick, no prediction: latencies are hidden or not, caches hit or mis
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
@@ -18,6 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.coalescing import LANES, SECTOR, touched
+from ptxsw.cost.gpu import PIPES, Gpu, UnknownGpu, of_target
+from ptxsw.cost.instructions import of_ptx
 from ptxsw.findings.base import Scene, Site
 from ptxsw.report import model
 from ptxsw.report.reuse import Stable, over_iterations
@@ -167,10 +170,100 @@ def _growth(scene: Scene, site: Site, polynomial: Polynomial | None) -> int | No
 # ---------------------------------------------------------------- weights
 
 
-def lost(group: Group) -> float:
-    """What a warp loses to a group of accesses, each time it makes them, beside one whose lanes
-    ask for adjacent elements."""
-    return group.sectors - group.dense + FETCH * max(0.0, group.fetched - group.used)
+Busy = Mapping[str, float]
+"""Quarters of a cycle in which a warp that runs once through a kernel keeps a resource busy."""
+
+
+def lost(group: Group) -> Busy:
+    """What a warp loses to a group of accesses beside one whose lanes ask for adjacent
+    elements."""
+    far = FETCH * max(0.0, group.fetched - group.used)
+    return {
+        "l1": (group.sectors - group.dense) * group.times,
+        "l2": far * group.times,
+        "dram": far * group.times,
+    }
+
+
+def busy(scene: Scene) -> Busy:
+    """What a kernel asks of each resource: issue slots, pipelines (of the GPU that stands for the
+    target), L1 and L2 cache, and the banks of shared memory. Empty where tensor cores work: then
+    no bound is known."""
+    instructions = scene.trace.cfg.instructions
+    if scene.has_tensor_work:
+        return {}
+    total = defaultdict[str, float](float, issue=scene.executed)
+    total["atomics"] = sum(WAVEFRONT * meeting(scene, s) * s.times for s in _atomics(scene))
+    for resource, amount in _moved(scene):
+        total[resource] += amount
+    try:
+        gpu = of_target(scene.arch)
+    except UnknownGpu:
+        return total
+    total["dram"] = total["l2"]
+    mix = of_ptx(instructions, [scene.times(index) for index in range(len(instructions))])
+    for pipe in PIPES:
+        if pipe in mix.pipes:
+            total[pipe] = mix.pipes[pipe].low * pipe_time(gpu, pipe)
+    return total
+
+
+def pipe_time(gpu: Gpu, pipe: str) -> float:
+    """Of a warp instruction, in quarters of a cycle."""
+    return WAVEFRONT * LANES / gpu.lanes(pipe).high
+
+
+def _moved(scene: Scene) -> Iterator[tuple[str, float]]:
+    for site in scene.sites:
+        if site.shown.space == "shared":
+            yield "shared", WAVEFRONT * (passes(site) or 1) * site.times
+        elif site.shown.space == "local" and site.shown.sectors is not None:
+            yield "l1", site.shown.sectors * site.times
+    for group in groups(scene):
+        yield "l1", group.sectors * group.times
+        yield "l2", FETCH * group.fetched * group.times
+
+
+def _atomics(scene: Scene) -> Iterator[Site]:
+    return (site for site in scene.sites if site.shown.kind == "atomic")
+
+
+def meeting(scene: Scene, site: Site) -> int:
+    """The lanes of a warp whose atomic operations go to one address."""
+    if site.shown.contention is not None:
+        return min(site.shown.contention, scene.lanes(site))
+    one = site.shown.uniform or site.shown.lane_stride == 0
+    return scene.lanes(site) if one else 1
+
+
+def gain(scene: Scene, total: Busy, saves: Busy) -> tuple[float, float] | None:
+    """The shares by which a kernel's bound falls, the time of its busiest resource, if it asks for
+    so much less: where its data lie in the L2 cache, and where they come from memory. None where
+    that is not known."""
+    if not total or not saves:
+        return None
+    cases = [_fall(total, saves, factor) for factor in (0.0, _beside_l2(scene))]
+    return min(cases), max(cases)
+
+
+def _fall(total: Busy, saves: Busy, dram: float) -> float:
+    scale = {"dram": dram}
+    before = max(amount * scale.get(name, 1.0) for name, amount in total.items())
+    after = max(
+        max(0.0, amount - saves.get(name, 0.0)) * scale.get(name, 1.0)
+        for name, amount in total.items()
+    )
+    return 1 - after / before
+
+
+def _beside_l2(scene: Scene) -> float:
+    """How much longer memory takes for a sector than the L2 cache."""
+    try:
+        gpu = of_target(scene.arch)
+    except UnknownGpu:
+        return 1.0
+    per_cycle = gpu.of("dram_copy").high * 1e3 / (gpu.of("clock").high * gpu.of("sms").high)
+    return WAVEFRONT * SECTOR / per_cycle / FETCH
 
 
 def weigh(scene: Scene) -> tuple[tuple[model.Access, ...], model.Totals]:

@@ -10,13 +10,12 @@ from msgspec import Struct
 from ptxsw.analysis.divergence import arms
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.findings.base import Scene, Site, plural, rule
+from ptxsw.findings.base import Draft, Scene, Site, plural, rule
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, Special
-from ptxsw.report.model import Finding
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
 
@@ -121,7 +120,7 @@ def _listed(lines: list[int]) -> str:
 
 
 @rule("ptxsw-divergent-loop", "Lanes leave a loop after different numbers of iterations.")
-def divergent_loop(scene: Scene) -> Iterator[Finding]:
+def divergent_loop(scene: Scene) -> Iterator[Draft]:
     cfg = scene.trace.cfg
     for header, loop in cfg.loops.items():
         if header in scene.trace.uniform_loops:
@@ -134,7 +133,7 @@ def divergent_loop(scene: Scene) -> Iterator[Finding]:
                 break
 
 
-def _finding(scene: Scene, loop: Loop, branch: int, cause: _Dependence) -> Finding:
+def _finding(scene: Scene, loop: Loop, branch: int, cause: _Dependence) -> Draft:
     body = scene.executed_in(loop.blocks)
     return scene.finding(
         divergent_loop, "warning", [branch, *(site.index for site in cause.loads)],
@@ -143,7 +142,8 @@ def _finding(scene: Scene, loop: Loop, branch: int, cause: _Dependence) -> Findi
         "continues until its last lane is done, and the other lanes idle.",
         advice="Give each item to a whole warp, whose lanes share its iterations; or sort the "
         "items by length, so that the lanes of a warp have items of equal length.",
-        weight=body / 2,  # lengths that are spread evenly keep half of the lanes waiting
+        saves={"issue": body / 2},  # lengths spread evenly keep half of the lanes waiting
+        by_lanes=False,
         instructions=body,
     )  # fmt: skip
 
@@ -153,7 +153,7 @@ _SHARE = 0.05  # of the kernel's instructions
 
 
 @rule("ptxsw-divergent-branch", "Lanes of one warp take different branches, and both are long.")
-def divergent_branch(scene: Scene) -> Iterator[Finding]:
+def divergent_branch(scene: Scene) -> Iterator[Draft]:
     for branch, (one, other) in arms(scene.trace).items():
         work = sorted(round(scene.executed_in(side)) for side in (one, other))
         few = max(1, _FEW * scene.times(branch))
@@ -172,7 +172,7 @@ def divergent_branch(scene: Scene) -> Iterator[Finding]:
             f"{_said(scene, cause)}. The warp executes both sides: {work[0]:,} and {work[1]:,} "
             "instructions, with the iterations of their loops.",
             advice=f"{todo}. Where both sides are short, compute both results and select one.",
-            weight=work[0],
+            saves={"issue": work[0]},
             shorter=work[0], longer=work[1],
         )  # fmt: skip
 

@@ -6,7 +6,8 @@ taken. With one, a block from the middle of its grid is run in the interpreter a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,12 +19,15 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
+from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.ptx.cxx_names import matches
 from ptxsw.ptx.errors import InvalidRequest, PtxError
 from ptxsw.ptx.failures import stage
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import model
 from ptxsw.report.describe import describe
+from ptxsw.report.source_files import SourceFiles
+from ptxsw.report.source_places import source_places
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
@@ -37,13 +41,17 @@ def judged(
     resources: KernelResources | None = None,
     rules: Iterable[Rule] = RULES,
     executed: Executed | None = None,
+    works: Callable[[str], bool] = lambda rewrite: False,
+    source: KernelSource | None = None,
 ) -> model.Kernel:
     """The kernel of a report, which has its accesses, with what `rules` find in it. `block` is its
     shape where `.reqntid` does not fix it, `arch` the target as in "sm_80", `executed` what a
-    launch does, if one is known."""
+    launch does, if one is known, `works` whether a rewrite changes the kernel."""
     shape = trace.function.block_shape or block
     times = None if executed is None else executed.times
-    scene = Scene(trace, kernel.accesses or (), shape, arch, resources, times)
+    scene = Scene(
+        trace, kernel.accesses or (), shape, arch, resources, times, works, source or KernelSource()
+    )
     with stage("findings"):
         accesses, totals = weigh(scene)
         findings = find(scene, rules)
@@ -52,8 +60,9 @@ def judged(
 
 class Judge:
     """Looks at the kernels of one module by some rules; None: by all. With `ptxas` it asks ptxas
-    what it makes of them. `launches` are those of kernels, by name (`of_kernel`). `problems` say
-    what could not be asked or run. Raises ValueError for a rule that there is not."""
+    what it makes of them. `launches` are those of kernels, by name (`of_kernel`). `works` tries
+    whether a rewrite changes a kernel. `problems` say what could not be asked or run. Raises
+    ValueError for a rule that there is not."""
 
     def __init__(
         self,
@@ -63,12 +72,15 @@ class Judge:
         rules: Collection[str] | None,
         ptxas: bool,
         launches: Mapping[str, Launch] | None = None,
+        works: Callable[[Function, str], bool] = lambda function, rewrite: False,
+        sources: SourceFiles | None = None,
     ) -> None:
         wanted = None if rules is None else named(rules)
         self._module, self._arch, self._block = module, arch, block
         self._rules = [rule for rule in RULES if wanted is None or rule.name in wanted]
         self._resources: Mapping[str, KernelResources] = {}
         self._launches = launches or {}
+        self._works, self._sources = works, sources
         self.problems: list[str] = []
         if ptxas and arch is not None and any(rule.asks_ptxas for rule in self._rules):
             self._measure(arch)
@@ -97,9 +109,12 @@ class Judge:
         """The report of one kernel. Raises ParseError; ValueError where it is not said which of
         several is launched."""
         counts = self._executed(function)
-        block = self._block if counts is None else counts.block
         with stage("symbolic execution"):
             trace = emulate(self._module, function, budget_s=Options().budget_s)
+        source = self._source(trace)
+        block = self._block if counts is None else counts.block
+        if block is None and source.launch is not None:
+            block = source.launch.block
         plain = model.Kernel(function.name, len(trace.global_loads))
         with stage("describing accesses"):
             accesses, rows = describe(trace, plain, block)
@@ -107,7 +122,15 @@ class Judge:
             plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows
         )
         used = self._resources.get(function.name)
-        return judged(trace, kernel, block, self._arch, used, self._rules, counts)
+        works = lru_cache(partial(self._works, function))
+        return judged(trace, kernel, block, self._arch, used, self._rules, counts, works, source)
+
+    def _source(self, trace: Trace) -> KernelSource:
+        """The source of a kernel, as far as it may be read."""
+        place = next(iter(source_places(trace).values()), None)
+        if place is None or self._sources is None:
+            return KernelSource()
+        return KernelSource.read(trace.function.name, self._sources.lines(place.file))
 
 
 # ---------------------------------------------------------------- of a launch

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.findings.base import Scene, Site, plural, rule, these
+from ptxsw.analysis.pointers import pointers, unrelated
+from ptxsw.findings.base import Draft, Scene, Site, plural, rule, these
 from ptxsw.ptx import isa
-from ptxsw.report.model import Finding
 
 
 @rule("ptxsw-uniform-loads", "All lanes of a warp load one element, in every iteration of a loop.")
-def uniform_loads(scene: Scene) -> Iterator[Finding]:
+def uniform_loads(scene: Scene) -> Iterator[Draft]:
     cfg = scene.trace.cfg
     by_line: dict[int, list[Site]] = {}
     for site in scene.sites:
@@ -20,15 +20,32 @@ def uniform_loads(scene: Scene) -> Iterator[Finding]:
             by_line.setdefault(header, []).append(site)
     for sites in by_line.values():
         yield scene.finding(
-            uniform_loads, "note", [site.index for site in sites],
+            uniform_loads, "note", scene.heaviest_first(sites),
             measure=f"{plural(len(sites), 'load')} of one element",
             what=f"In every iteration, all lanes of a warp make {these(sites)} from one address. "
             "Each takes a pass through the L1 cache for one element.",
-            advice="A table that the kernel only reads can lie in `__constant__` memory; elements "
-            "that are used one after the other can be loaded as a vector.",
-            weight=sum(site.times * 2 for site in sites),
+            advice=_advice_for_tables(scene, sites),
+            saves={"l1": sum(site.times * 2 for site in sites)}, cause=header,
             loads=len(sites), times=sites[0].times,
         )  # fmt: skip
+
+
+def _advice_for_tables(scene: Scene, sites: list[Site]) -> str:
+    """What the kernel may write cannot be constant."""
+    vector = "elements that are used one after the other can be loaded as a vector."
+    stores = [site for site in scene.sites if site.shown.kind != "load" and not _is_block_own(site)]
+    written = any(
+        not unrelated(pointers(load.access), pointers(store.access))
+        for load in sites
+        for store in stores
+    )
+    if written:
+        return vector.capitalize()
+    return f"A table that the kernel only reads can lie in `__constant__` memory; {vector}"
+
+
+def _is_block_own(site: Site) -> bool:
+    return site.shown.space in ("shared", "local")
 
 
 def _is_plain_load(site: Site) -> bool:
@@ -44,7 +61,7 @@ INSTRUCTIONS = 75
 
 
 @rule("ptxsw-wide-division", "A loop divides 64-bit integers.")
-def wide_division(scene: Scene) -> Iterator[Finding]:
+def wide_division(scene: Scene) -> Iterator[Draft]:
     cfg = scene.trace.cfg
     divisions = [
         index
@@ -63,6 +80,7 @@ def wide_division(scene: Scene) -> Iterator[Finding]:
         f"calls a routine of some {INSTRUCTIONS} instructions; a 32-bit division takes about 20.",
         advice="Use 32-bit operands where the values fit, hoist the division out of the loop, or "
         "count quotient and remainder along with the index.",
-        weight=sum(INSTRUCTIONS * scene.times(index) for index in divisions),
+        saves={"issue": sum(INSTRUCTIONS * scene.times(index) for index in divisions)},
+        by_lanes=False,
         divisions=len(divisions), times=scene.times(divisions[0]),
     )  # fmt: skip

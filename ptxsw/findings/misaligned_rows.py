@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.coalescing import SECTOR
-from ptxsw.findings.base import Scene, rule, these
-from ptxsw.findings.cost import FETCH, Group, dense, groups
-from ptxsw.report.model import Finding
+from ptxsw.findings.base import Draft, Scene, rule, these
+from ptxsw.findings.cost import FETCH, Busy, Group, dense, groups
 from ptxsw.terms import op
 from ptxsw.terms.node import Variance
 from ptxsw.terms.origin import Origin
@@ -16,7 +15,7 @@ _ROW = 128  # bytes: a smaller step is no row
 
 
 @rule("ptxsw-misaligned-rows", "Rows begin in the middle of a sector.")
-def misaligned_rows(scene: Scene) -> Iterator[Finding]:
+def misaligned_rows(scene: Scene) -> Iterator[Draft]:
     for group in groups(scene):
         size = group.sites[0].shown.bytes or 0
         if abs(group.stride or 0) != size or scene.lanes(group.sites[0]) <= 1:
@@ -60,39 +59,42 @@ def _shifted(group: Group) -> bool:
     return len(phases) == 1 and phases != {0}
 
 
-def _uneven(scene: Scene, group: Group, pitch: int) -> Finding:
+def _uneven(scene: Scene, group: Group, pitch: int) -> Draft:
     padded = -(-pitch // SECTOR) * SECTOR
-    extra = _extra(group)
     return scene.finding(
-        misaligned_rows, "warning", group.indices,
+        misaligned_rows, "warning", scene.heaviest_first(group.sites),
         measure=f"rows of {pitch:,} bytes",
         what=f"The rows that {these(group.sites)} run{_s(group)} through are {pitch:,} bytes long, "
         "not a multiple of 32. Most of them begin inside a sector and take one sector more.",
         advice=f"Pad the rows to {padded:,} bytes (`cudaMallocPitch` does), or more.",
-        weight=extra, pitch=pitch, padded=padded, times=group.times,
+        saves=_extra(group), cause=pitch, by_lanes=False,
+        pitch=pitch, padded=padded, times=group.times,
     )  # fmt: skip
 
 
-def _late(scene: Scene, group: Group) -> Finding:
+def _late(scene: Scene, group: Group) -> Draft:
     phase = (group.sites[0].shown.phase or 0) % SECTOR
     best = dense(group.sites[0].shown.bytes or 0)
     stencil = _is_stencil(scene)
     return scene.finding(
-        misaligned_rows, "note" if stencil else "warning", group.indices,
+        misaligned_rows, "note" if stencil else "warning", scene.heaviest_first(group.sites),
         measure=f"{best + 1} sectors, not {best}",
         what=f"A warp begins {these(group.sites)} {phase} bytes after the start of a sector, so "
-        f"it needs {best + 1} sectors where {best} would do.",
+        f"it needs {best + 1} sectors where {best} would do. This assumes that arrays and rows "
+        "begin at multiples of 32 bytes.",
         advice="Some accesses of a stencil must be misaligned. Pad what is in front of the rows, "
         "so that the most frequent accesses begin at a multiple of 32 bytes."
         if stencil
         else f"Move the start of the data to a multiple of 32 bytes: pad what is in front of it by "
         f"{SECTOR - phase} bytes.",
-        weight=_extra(group), phase=phase, times=group.times,
+        saves=_extra(group), cause="stencil" if stencil else None, by_lanes=False,
+        phase=phase, times=group.times,
     )  # fmt: skip
 
 
-def _extra(group: Group) -> float:
-    return (1 + FETCH) * group.times * len({o // SECTOR for o in group.offsets})
+def _extra(group: Group) -> Busy:
+    more = group.times * len({o // SECTOR for o in group.offsets})
+    return {"l1": more, "l2": FETCH * more}
 
 
 def _is_stencil(scene: Scene) -> bool:

@@ -8,14 +8,13 @@ from math import prod
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.cost.occupancy import Occupancy, UnknownTarget, limits
 from ptxsw.cost.occupancy import occupancy as resident_blocks
-from ptxsw.findings.base import Scene, plural, rule
-from ptxsw.report.model import Finding
+from ptxsw.findings.base import Draft, Scene, plural, rule
 
 _LOW, _HALF = 0.25, 0.5
 
 
 @rule("ptxsw-occupancy", "Few warps of the kernel fit a multiprocessor.", asks_ptxas=True)
-def occupancy(scene: Scene) -> Iterator[Finding]:
+def occupancy(scene: Scene) -> Iterator[Draft]:
     threads = _most_threads(scene)
     if threads is None or scene.arch is None:
         return
@@ -53,7 +52,7 @@ def _static(scene: Scene) -> int:
     return sum(v.size for v in variables if v.space == "shared" and v.name in body)
 
 
-def _impossible(scene: Scene, threads: int, resident: Occupancy, shared: int) -> Finding:
+def _impossible(scene: Scene, threads: int, resident: Occupancy, shared: int) -> Draft:
     return scene.finding(
         occupancy, "error", (),
         measure="cannot be launched",
@@ -64,16 +63,22 @@ def _impossible(scene: Scene, threads: int, resident: Occupancy, shared: int) ->
     )  # fmt: skip
 
 
-def _low(scene: Scene, threads: int, resident: Occupancy) -> Finding:
+def _low(scene: Scene, threads: int, resident: Occupancy) -> Draft:
     assert scene.arch is not None
     most = limits(scene.arch).warps
     return scene.finding(
-        occupancy, "warning" if resident.fraction < _LOW else "note", (),
+        occupancy, "warning" if resident.fraction < _LOW and not scene.has_tensor_work else "note",
+        (),
         measure=f"{resident.warps} of {most} warps",
         what=f"With blocks of {threads} threads a multiprocessor of {scene.arch} holds "
         f"{resident.blocks} at a time, {resident.warps} of {most} warps: "
         f"{_noun(resident.limiter)} {'run' if resident.limiter != 'shared' else 'runs'} "
-        "out first. Fewer warps hide less latency.",
+        "out first. "
+        + (
+            "Tensor kernels often do with few warps, which keep several copies under way."
+            if scene.has_tensor_work
+            else "Fewer warps hide less latency."
+        ),
         advice=_advice(resident),
         weight=scene.executed * (_HALF - resident.fraction),
         warps=resident.warps, blocks=resident.blocks,
@@ -112,7 +117,7 @@ _SHARE = 0.1
 
 
 @rule("ptxsw-idle-lanes", "The threads of a block fill no whole number of warps.")
-def idle_lanes(scene: Scene) -> Iterator[Finding]:
+def idle_lanes(scene: Scene) -> Iterator[Draft]:
     if scene.block is None:
         return
     x, y, z = scene.block
@@ -127,5 +132,5 @@ def idle_lanes(scene: Scene) -> Iterator[Finding]:
         what=f"A block of {x}x{y}x{z} threads takes {plural(whole // LANES, 'warp')} and "
         f"leaves {idle} of {whole} lanes without a thread.",
         advice=f"Make the threads of a block a multiple of {LANES}, 128 or more.",
-        weight=scene.executed * idle / whole, threads=threads, idle=idle,
+        saves={"issue": scene.executed * idle / whole}, threads=threads, idle=idle,
     )  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.findings.base import KernelResources, Scene, counted, plural, rule
+from ptxsw.findings.base import Draft, KernelResources, Scene, Site, counted, plural, rule
 from ptxsw.findings.cost import FETCH
+from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function
-from ptxsw.report.model import Finding
+from ptxsw.terms.origin import Origin
 
 _WORD = 4  # bytes, each of 32 lanes: 4 sectors
 
@@ -24,7 +25,7 @@ def _weight(scene: Scene, used: KernelResources) -> float:
 
 
 @rule("ptxsw-spills", "ptxas keeps registers in local memory.", asks_ptxas=True)
-def spills(scene: Scene) -> Iterator[Finding]:
+def spills(scene: Scene) -> Iterator[Draft]:
     used = scene.resources
     if used is None or not _spilled(used) or _by_bounds(used):
         return
@@ -55,7 +56,7 @@ def _bounds(function: Function) -> str:
 
 
 @rule("ptxsw-launch-bounds", "Launch bounds that ptxas meets by spilling only.", asks_ptxas=True)
-def launch_bounds(scene: Scene) -> Iterator[Finding]:
+def launch_bounds(scene: Scene) -> Iterator[Draft]:
     used = scene.resources
     if used is None or used.unbounded is None or not _by_bounds(used):
         return
@@ -82,12 +83,12 @@ _NEAR = 248  # from here on no block of registers is left to give to a warp
 @rule(
     "ptxsw-register-ceiling", "The kernel takes all registers a thread can have.", asks_ptxas=True
 )
-def register_ceiling(scene: Scene) -> Iterator[Finding]:
+def register_ceiling(scene: Scene) -> Iterator[Draft]:
     used = scene.resources
     if used is None or used.registers < _NEAR or _spilled(used):
         return
     yield scene.finding(
-        register_ceiling, "warning", (),
+        register_ceiling, "note" if scene.has_tensor_work else "warning", (),
         measure=f"{used.registers} of {_CEILING} registers",
         what=f"Each thread takes {used.registers} registers of the {_CEILING} it can have: 8 warps "
         "fill a multiprocessor, and a few more values will spill.",
@@ -98,22 +99,69 @@ def register_ceiling(scene: Scene) -> Iterator[Finding]:
 
 
 @rule("ptxsw-local-array", "An array of each thread lies in local memory.")
-def local_array(scene: Scene) -> Iterator[Finding]:
+def local_array(scene: Scene) -> Iterator[Draft]:
     sites = [site for site in scene.sites if site.shown.space == "local"]
-    if not sites:
+    indexed = [site for site in sites if _is_indexed(scene, site)]
+    if not sites or (not indexed and _is_handed_on(scene)) or is_trigonometric(scene):
         return
-    variables = scene.trace.function.body.variables
-    frame = sum(variable.size for variable in variables if variable.space == "local")
-    most = max(sites, key=lambda site: (site.times, -site.index))
-    indices = [most.index, *(site.index for site in sites if site is not most)]
+    most = max(indexed or sites, key=lambda site: (site.times, -site.index))
+    size = sum(v.size for v in scene.trace.function.body.variables if v.space == "local")
+    array = f"An array of {plural(size, 'byte')} a thread" if size else "An array of each thread"
     yield scene.finding(
-        local_array, "warning", indices,
-        measure=f"{plural(frame, 'byte')} a thread",
-        what=f"An array of {plural(frame, 'byte')} a thread lies in local memory, because an index "
-        f"is known only at run time: {counted(sites)} go there. Local memory is off the chip, "
-        "behind the L1 cache.",
+        local_array, "warning" if indexed else "note",
+        [most.index, *(site.index for site in sites if site is not most)],
+        measure=f"{plural(size, 'byte')} a thread" if size else "size known only at run time",
+        what=f"{array} lies in local memory, {_why_local(bool(indexed))}: {counted(sites)} go "
+        "there. Local memory is off the chip, behind the L1 cache.",
         advice="Unroll the loops that index the array, so that every index is a number and the "
-        "elements become registers; or keep the array in shared memory, a column for each thread.",
-        weight=sum((1 + FETCH / 2) * (site.shown.sectors or 4) * site.times for site in sites),
-        bytes=frame, accesses=len(sites),
+        "elements become registers; or keep the array in shared memory, a column for each thread."
+        if indexed
+        else "Compile with optimisation; a `volatile` local array, or one whose address is stored, "
+        "stays there.",
+        saves={
+            "l1": sum((site.shown.sectors or 4) * site.times for site in sites),
+            "l2": sum(FETCH / 2 * (site.shown.sectors or 4) * site.times for site in sites),
+        },
+        by_lanes=False,
+        bytes=size, accesses=len(sites),
     )  # fmt: skip
+
+
+def _is_indexed(scene: Scene, site: Site) -> bool:
+    """Is the place in local memory more than a variable and a number?"""
+    polynomial = scene.polynomial(site.access)
+    return polynomial is None or any(
+        term.origin not in (Origin.SYMBOL, Origin.WINDOW)
+        for monomial, _ in polynomial
+        for term in monomial
+    )
+
+
+_REDUCTION = 40  # bytes, of a double
+_TABLE = "i2opi"
+
+
+def _is_handed_on(scene: Scene) -> bool:
+    """Does the kernel call functions? What they get by address has to lie in memory, such as the
+    arguments of `printf`."""
+    return any(
+        isa.effects(one.opcode, one.modifiers) & isa.Effect.CALL
+        for one in scene.trace.cfg.instructions
+    )
+
+
+def is_trigonometric(scene: Scene) -> bool:
+    """Is local memory that of `sin`, `cos` or `tan`, for the few large arguments that they reduce
+    with a table of bits of 2 / pi? It is NVIDIA's code, which seldom runs."""
+    frame = sum(v.size for v in scene.trace.function.body.variables if v.space == "local")
+    return frame <= _REDUCTION and any(
+        _TABLE in site.shown.address for site in scene.sites if site.shown.address
+    )
+
+
+def _why_local(indexed: bool) -> str:
+    return (
+        "because an index is known only at run time"
+        if indexed
+        else "although every index is a number"
+    )

@@ -8,11 +8,11 @@ from functools import lru_cache
 from msgspec import Struct
 
 from ptxsw.analysis.pointers import Pointers, pointers, unrelated
-from ptxsw.findings.base import Scene, Site, plural, rule, these
+from ptxsw.findings.base import Draft, Scene, Site, plural, rule, these
 from ptxsw.findings.cost import groups
+from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
-from ptxsw.report.model import Finding
 from ptxsw.terms import op
 
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
@@ -55,9 +55,19 @@ def _same_iteration(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repea
         source = by_line.get(reuse.line)
         if reuse.delta or source is None or source.index >= site.index:
             continue
-        if cfg.dominates(cfg.block_of[source.index], cfg.block_of[site.index]):
+        if _is_made_with(source, site) and cfg.dominates(
+            cfg.block_of[source.index], cfg.block_of[site.index]
+        ):
             return _repeat(scene, site, source, 0, range(source.index + 1, site.index))
     return None
+
+
+def _is_made_with(source: Site, site: Site) -> bool:
+    """Does a thread that makes an access make the other, too, where it comes past both?"""
+    guards = {view.guard for view in source.access.variants}
+    return source.access.instruction.guard is None or guards == {
+        view.guard for view in site.access.variants
+    }
 
 
 def _earlier_iteration(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repeat | None:
@@ -69,6 +79,9 @@ def _earlier_iteration(scene: Scene, site: Site, by_line: dict[int, Site]) -> Re
     for carried in site.shown.carried:
         source = by_line.get(carried.line)
         if carried.delta or carried.loop != name or source is None:
+            continue
+        every = executes_every_iteration(cfg, cfg.block_of[source.index], cfg.loops[header])
+        if not every or source.access.instruction.guard is not None:
             continue
         inside = [i for n in cfg.loops[header].blocks for i in _block(scene, n)]
         return _repeat(scene, site, source, carried.iterations, inside)
@@ -103,7 +116,7 @@ def _stops(instruction: Instruction) -> bool:
 
 
 @rule("ptxsw-repeated-loads", "A thread loads bytes that it has in a register.")
-def repeated_loads(scene: Scene) -> Iterator[Finding]:
+def repeated_loads(scene: Scene) -> Iterator[Draft]:
     by_source: dict[object, list[Repeat]] = {}
     for repeat in _repeats(scene):
         if not _is_aliasing(repeat):
@@ -113,20 +126,27 @@ def repeated_loads(scene: Scene) -> Iterator[Finding]:
         yield _repeated(scene, several)
 
 
-def _repeated(scene: Scene, several: list[Repeat]) -> Finding:
+def _repeated(scene: Scene, several: list[Repeat]) -> Draft:
     sites = [repeat.site for repeat in several]
     sources = sorted({repeat.source.shown.line for repeat in several})
     iterations = max(repeat.iterations for repeat in several)
     one = len(sites) == 1
     return scene.finding(
-        repeated_loads, "warning", [site.index for site in sites],
+        repeated_loads, "warning", scene.heaviest_first(sites), by_lanes=False,
         measure=f"{plural(len(sites), 'load')} made again",
         what=f"{these(sites).capitalize()} fetch{'es' * one} bytes that the same thread has loaded "
         f"{_when(iterations)} ({_lines(sources)} of the PTX).",
         advice=_advice(several, iterations),
-        weight=sum(site.times * (1 + (site.shown.sectors or 1)) for site in sites),
+        saves=_saved(sites), cause=iterations > 0,
         sources=sources, iterations=iterations, times=sites[0].times,
     )  # fmt: skip
+
+
+def _saved(sites: list[Site]) -> dict[str, float]:
+    return {
+        "issue": sum(site.times for site in sites),
+        "l1": sum(site.times * (site.shown.sectors or 1) for site in sites),
+    }
 
 
 def _when(iterations: int) -> str:
@@ -162,7 +182,7 @@ def _is_aliasing(repeat: Repeat) -> bool:
 
 
 @rule("ptxsw-may-alias", "A store that may alias makes the compiler load a value again.")
-def may_alias(scene: Scene) -> Iterator[Finding]:
+def may_alias(scene: Scene) -> Iterator[Draft]:
     by_store: dict[str, list[Repeat]] = {}
     for repeat in _repeats(scene):
         if _is_aliasing(repeat):
@@ -171,7 +191,7 @@ def may_alias(scene: Scene) -> Iterator[Finding]:
         yield _aliasing(scene, name, several)
 
 
-def _aliasing(scene: Scene, name: str, several: list[Repeat]) -> Finding:
+def _aliasing(scene: Scene, name: str, several: list[Repeat]) -> Draft:
     sites = [repeat.site for repeat in several]
     stores = {store.index: store for repeat in several for store in repeat.stores}
     written = sorted({_name(scene, store) for store in stores.values()})
@@ -181,14 +201,14 @@ def _aliasing(scene: Scene, name: str, several: list[Repeat]) -> Finding:
         else "loaded before"
     )
     return scene.finding(
-        may_alias, "warning", [site.index for site in sites],
+        may_alias, "warning", scene.heaviest_first(sites), by_lanes=False,
         measure=f"{plural(len(sites), 'load')} made again",
         what=f"{these(sites).capitalize()} fetch{'es' * (len(sites) == 1)} from {name} what the "
         f"thread has {ago}. As far as the compiler knows, {plural(len(stores), 'store')} "
         f"through {' and '.join(written)} in between may have changed it.",
         advice=f"If the arrays do not overlap, declare {' and '.join([name, *written])} "
         "`__restrict__`; or keep the value in a local variable.",
-        weight=sum(site.times * (1 + (site.shown.sectors or 1)) for site in sites),
+        saves=_saved(sites), cause=(name, *written),
         stores=[scene.line(index) for index in stores], times=sites[0].times,
     )  # fmt: skip
 
@@ -201,20 +221,25 @@ def _name(scene: Scene, site: Site) -> str:
 
 
 @rule("ptxsw-neighbour-loads", "Loads fetch what a neighbouring lane has just fetched.")
-def neighbour_loads(scene: Scene) -> Iterator[Finding]:
+def neighbour_loads(scene: Scene) -> Iterator[Draft]:
     for group in groups(scene):
         again = [site for site in group.sites if any(reuse.delta for reuse in site.shown.reuse)]
         if not again:
             continue
         count = len(again)
         yield scene.finding(
-            neighbour_loads, "note", [site.index for site in again],
+            neighbour_loads, "note", scene.heaviest_first(again),
             measure=f"{count} of {plural(len(group.sites), 'load')}",
             what=f"{plural(count, 'load').capitalize()} of this row fetch{'es' * (count == 1)} "
             "bytes that a neighbouring lane has just fetched. Such a load hits the L1 cache, but "
             "costs a pass through it.",
             advice="Change nothing unless the L1 cache bounds the kernel. If it does, load a tile "
-            "into shared memory, or try `ptxsw optimize --mode force --rewrites shuffle`.",
-            weight=sum(site.times * (site.shown.sectors or 1) for site in again),
+            "into shared memory"
+            + (
+                ", or try `ptxsw optimize --mode force --rewrites shuffle`."
+                if scene.works("shuffle")
+                else "."
+            ),
+            saves={"l1": sum(site.times * (site.shown.sectors or 1) for site in again)},
             loads=count, times=group.times,
         )  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.findings.base import Rule, Scene, plural, rule, these
+from ptxsw.findings.base import Draft, Rule, Scene, each, plural, rule
 from ptxsw.findings.cost import Group, dense, groups, lost
-from ptxsw.report.model import Finding
+from ptxsw.findings.strides import OpenStride, open_stride
 
 _FAR = 512  # bytes: a stride of this size is that of a row
 _WASTE = 1.5  # times the sectors of adjacent lanes
@@ -32,7 +32,7 @@ def _fault(group: Group) -> Rule:
     """Lanes that each go down a column, structs, scalars of one vector; or none of these."""
     if group.step is not None:
         return column
-    if group.stride is None:
+    if group.stride is None or _has_vectors_only(group):
         return uncoalesced
     stride = abs(group.stride)
     if group.growth is not None and 0 < abs(group.growth) < stride:
@@ -45,37 +45,115 @@ def _fault(group: Group) -> Rule:
     return array_of_structs if several else uncoalesced
 
 
+def _has_vectors_only(group: Group) -> bool:
+    """Does each lane load all of its bytes by accesses that cannot be wider?"""
+    narrowest = min(site.shown.bytes or 0 for site in group.sites)
+    return group.stride is not None and narrowest >= _VECTOR and group.bytes == abs(group.stride)
+
+
 @rule("ptxsw-uncoalesced", "The lanes of a warp leave gaps between the elements they access.")
-def uncoalesced(scene: Scene) -> Iterator[Finding]:
+def uncoalesced(scene: Scene) -> Iterator[Draft]:
     for group in _spread(scene, uncoalesced):
-        shown = group.sites[0].shown
-        sectors, best = shown.sectors or 0, dense(shown.bytes or 0)
-        apart = f"are {abs(group.stride):,} bytes apart" if group.stride else "are scattered"
-        yield scene.finding(
-            uncoalesced, "warning", group.indices,
-            measure=f"{plural(sectors, 'sector')}, not {best}",
-            what=f"The lanes of {these(group.sites)} {apart}, so a warp moves {sectors} sectors of "
-            f"32 bytes where {best} would hold what it asks for.",
-            advice="Let consecutive lanes access consecutive elements: store what is accessed "
-            "together densely, or bring whole lines into shared memory and pick from there.",
-            weight=lost(group) * group.times,
-            sectors=sectors, best=best, stride=group.stride, times=group.times,
-        )  # fmt: skip
+        yield from _uncoalesced(scene, uncoalesced, group)
+
+
+def _uncoalesced(scene: Scene, of: Rule, group: Group) -> Iterator[Draft]:
+    """What is said of lanes that are apart, whatever the reason."""
+    chosen = open_stride(scene, group)
+    shown = group.sites[0].shown
+    sectors, best = shown.sectors or 0, dense(shown.bytes or 0)
+    if chosen is not None:
+        yield _open(scene, of, group, chosen)
+        return
+    vectors = _has_vectors_only(group)
+    yield scene.finding(
+        of, "note" if vectors else "warning", scene.heaviest_first(group.sites),
+        measure=f"{plural(sectors, 'sector')}, not {best}",
+        what=f"Uncoalesced: the lanes of {each(group.sites)} {_apart(group)}{_walk(group)}, so a "
+        f"warp moves {sectors} sectors of 32 bytes where {best} would do.",
+        advice=_VECTORS if vectors else _advice(scene, of, group),
+        saves=lost(group), cause=(group.stride, group.step, shown.lanes, best),
+        sectors=sectors, best=best, stride=group.stride or group.step, times=group.times,
+    )  # fmt: skip
+
+
+_VECTORS = (
+    "All bytes are used, but each access passes twice the sectors it needs: let lane i access "
+    "vectors i and i + 32 rather than two adjacent ones."
+)
+
+
+def _open(scene: Scene, of: Rule, group: Group, chosen: OpenStride) -> Draft:
+    """Both cases of a stride that may be 1."""
+    shown = group.sites[0].shown
+    name = chosen.parameter
+    return scene.finding(
+        of, "note", scene.heaviest_first(group.sites),
+        measure=f"{plural(chosen.sectors, 'sector')} or {shown.sectors}",
+        what=f"How far the lanes of {each(group.sites)} are apart depends on `{name}`: if it is "
+        f"1, a warp moves {plural(chosen.sectors, 'sector')}; if it is large, {shown.sectors}.",
+        advice=f"If `{name}` is always 1, drop it. If it may be large, let the lanes run along the "
+        "dimension in which elements are adjacent, or load tiles through shared memory.",
+        weight=sum(lost(group).values()), cause=("open", name),
+        sectors=shown.sectors, best=chosen.sectors, stride=name, times=group.times,
+    )  # fmt: skip
+
+
+def _apart(group: Group) -> str:
+    if group.stride:
+        return f"are {abs(group.stride):,} bytes apart"
+    return f"are `{group.step}` bytes apart" if group.step else "are scattered"
+
+
+def _advice(scene: Scene, of: Rule, group: Group) -> str:
+    stores = all(site.shown.kind != "load" for site in group.sites)
+    if _walks(group):
+        return (
+            "Let the lanes share a chunk: lane i takes elements i, i + 32, … of it. If each thread "
+            "needs a whole row, store the array transposed, or load tiles through shared memory."
+        )
+    if of is column:
+        return (
+            "Let `threadIdx.x` run along the rows, where elements are adjacent; or "
+            + ("write" if stores else "read")
+            + " rows, and turn them in a tile in shared memory."
+        )
+    if stores:
+        return "Let consecutive lanes store consecutive elements: collect them in shared memory."
+    return (
+        "Let consecutive lanes load consecutive elements: store what is loaded together densely, "
+        "or bring whole lines into shared memory and pick from there."
+    )
+
+
+def _walk(group: Group) -> str:
+    return ", and each walks through a chunk of its own" if _walks(group) else ""
+
+
+def _walks(group: Group) -> bool:
+    """Does each lane go on to what is next to its last elements?"""
+    return bool(group.growth) and abs(group.growth or 0) <= group.bytes
+
+
+@rule("ptxsw-column", "The lanes of a warp are a whole row or chunk apart.")
+def column(scene: Scene) -> Iterator[Draft]:
+    for group in _spread(scene, column):
+        yield from _uncoalesced(scene, column, group)
 
 
 @rule("ptxsw-array-of-structs", "Several accesses read or write the same structs, one field each.")
-def array_of_structs(scene: Scene) -> Iterator[Finding]:
+def array_of_structs(scene: Scene) -> Iterator[Draft]:
     for group in _spread(scene, array_of_structs):
         stride = abs(group.stride or 0)
         sectors = max(site.shown.sectors or 0 for site in group.sites)
         yield scene.finding(
-            array_of_structs, "warning", group.indices,
+            array_of_structs, "warning", scene.heaviest_first(group.sites),
             measure=f"{plural(group.sectors, 'sector')} for {group.bytes} of {stride} bytes a lane",
-            what=f"The lanes of {these(group.sites)} are {stride} bytes apart. Together they use "
-            f"{group.bytes} of these {stride} bytes, but each access by itself passes up to "
-            f"{sectors} sectors of a warp.",
+            what=f"Structs of {stride} bytes: {each(group.sites)} use {group.bytes} of the "
+            f"{stride} bytes of a lane, but each access by itself passes up to {sectors} sectors "
+            "of a warp.",
             advice=_advice_for_structs(group, stride),
-            weight=lost(group) * group.times,
+            saves=lost(group), cause=stride,
             sectors=group.sectors, bytes=group.bytes, stride=stride, times=group.times,
         )  # fmt: skip
 
@@ -88,60 +166,26 @@ def _advice_for_structs(group: Group, stride: int) -> str:
     return f"{apart}."
 
 
-@rule("ptxsw-column", "The lanes of a warp are a whole row or chunk apart.")
-def column(scene: Scene) -> Iterator[Finding]:
-    for group in _spread(scene, column):
-        shown = group.sites[0].shown
-        sectors, best = shown.sectors or 0, dense(shown.bytes or 0)
-        apart = f"{abs(group.stride):,}" if group.stride else f"`{group.step}`"
-        yield scene.finding(
-            column, "warning", group.indices,
-            measure=f"{plural(sectors, 'sector')}, not {best}",
-            what=f"The lanes of {these(group.sites)} are {apart} bytes apart{_walk(group)}, so "
-            f"that every access moves {sectors} sectors where {best} would do.",
-            advice=_advice_for_columns(group),
-            weight=lost(group) * group.times,
-            sectors=sectors, best=best, stride=group.stride or group.step, times=group.times,
-        )  # fmt: skip
-
-
-def _walk(group: Group) -> str:
-    return ", and each walks through a chunk of its own" if _walks(group) else ""
-
-
-def _walks(group: Group) -> bool:
-    """Does each lane go on to what is next to its last elements?"""
-    return bool(group.growth) and abs(group.growth or 0) <= group.bytes
-
-
-def _advice_for_columns(group: Group) -> str:
-    if _walks(group):
-        return (
-            "Let the lanes share a chunk: lane i takes elements i, i + 32, … of it. If each thread "
-            "needs a whole row, store the array transposed, or load tiles through shared memory."
-        )
-    return (
-        "Let `threadIdx.x` run along the rows, where elements are adjacent. To read rows and write "
-        "columns, go through a tile in shared memory."
-    )
-
-
 _TYPES = {2: "uchar2", 4: "uchar4 or short2", 8: "float2", 16: "float4"}
 
 
 @rule("ptxsw-scalar-accesses", "Adjacent elements of a thread are accessed one by one.")
-def scalar_accesses(scene: Scene) -> Iterator[Finding]:
+def scalar_accesses(scene: Scene) -> Iterator[Draft]:
     for group in _spread(scene, scalar_accesses):
         stride = abs(group.stride or 0)
         kinds = len({site.shown.kind for site in group.sites})
+        fewer = (len(group.sites) - kinds) * group.times
+        rewrite = (
+            "; `ptxsw optimize --rewrites vectorize` does so"
+            if scene.works("vectorize")
+            else ", where the address is aligned"
+        )
         yield scene.finding(
-            scalar_accesses, "warning", group.indices,
+            scalar_accesses, "warning", scene.heaviest_first(group.sites),
             measure=f"{plural(len(group.sites), 'access')}, not {kinds}",
-            what=f"A thread makes {these(group.sites)} of {stride} adjacent bytes. Each passes "
-            f"{group.sites[0].shown.sectors} sectors: {group.sectors} in all, where "
-            f"{kinds * stride} would do.",
-            advice=f"Access all {stride} bytes at once, as a vector ({_TYPES[stride]}); "
-            "`ptxsw optimize --rewrites vectorize` does so where the address is aligned.",
-            weight=lost(group) * group.times + (len(group.sites) - kinds) * group.times,
+            what=f"Adjacent bytes one by one: {each(group.sites)} of {stride} adjacent bytes of a "
+            f"thread pass {group.sectors} sectors, where {kinds * stride} would do.",
+            advice=f"Access all {stride} bytes at once, as a vector ({_TYPES[stride]}){rewrite}.",
+            saves={**lost(group), "issue": fewer}, cause=(stride, group.sites[0].shown.row),
             sectors=group.sectors, bytes=stride, times=group.times,
         )  # fmt: skip

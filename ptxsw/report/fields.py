@@ -24,6 +24,7 @@ def one_of(*words: str) -> Meta:
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Lanes = Annotated[int, Meta(ge=1, le=32)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Weight = Annotated[float, Meta(ge=0)]
 Line = Annotated[int, Meta(ge=1)]
 Delta = Annotated[

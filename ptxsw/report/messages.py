@@ -119,11 +119,22 @@ def _told(each: Located, paint: Paint, width: int | None) -> Iterator[str]:
         name = readable(finding.kernel) or finding.kernel
         yield from _folded(
             f"kernel {name}, {ptx}:{_lines(finding.lines)}: {finding.measure}; "
-            f"weight {finding.weight:,.0f}",
+            f"weight {finding.weight:,.0f}{_gained(finding)}",
             _INDENT,
             width,
         )
     yield from _folded(finding.advice, _INDENT, width)
+
+
+def _gained(finding: Finding) -> str:
+    """What mending it brings, where that is known."""
+    if finding.gain is None:
+        return ""
+    least, most = (f"{share:.0%}".replace("%", " %") for share in finding.gain)
+    if finding.gain[1] < 0.01:
+        return "; mended, the kernel's bound stays as it is"
+    span = least if least == most else f"{least.removesuffix(' %')} to {most}"
+    return f"; mended, the kernel's bound falls by {span}"
 
 
 def _folded(words: str, lead: str, width: int | None) -> list[str]:

@@ -23,6 +23,7 @@ from ptxsw.report.fields import (
     Line,
     Name,
     Positive,
+    Share,
     Status,
     Weight,
     one_of,
@@ -93,10 +94,7 @@ class Access(Struct, frozen=True, omit_defaults=True):
     lane_step: Annotated[
         str | None, says("lane_stride as text, where it is a symbolic value: 4*param_0.")
     ] = NULL
-    efficiency: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None,
-        says("Bytes asked for over bytes of all sectors touched."),
-    ] = NULL
+    efficiency: Annotated[Share | None, says("Bytes asked for over bytes of its sectors.")] = NULL
     bank_conflicts: Annotated[
         Lanes | None, says("Shared memory: passes that a warp needs; 1 is no conflict.")
     ] = NULL
@@ -268,15 +266,21 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     weight: Annotated[
         Weight,
         says(
-            "What the fault costs one warp that runs once through the kernel, in quarters of a "
-            "cycle of a multiprocessor: in that time it issues an instruction, or passes a sector "
-            "of 32 bytes through its L1 cache."
+            "What it costs a warp that runs once through the kernel, in quarters of a cycle: the "
+            "time of an instruction, or of a sector of 32 bytes in the L1 cache."
         ),
     ]
     file: Annotated[str | None, says("Of the source, as .file names it.")] = None
     source_line: Positive | None = None
     source_column: Positive | None = None
     lines: Annotated[tuple[Line, ...], says("All instructions that it speaks of.")] = EMPTY
+    gain: Annotated[
+        tuple[Share, Share] | None,
+        says(
+            "By which the time of the busiest resource falls once this is mended, at least and at "
+            "most: data may lie in the L2 cache or in memory. Absent where it is not known."
+        ),
+    ] = None
     figures: Annotated[Mapping[str, Any], says("The figures by name.")] = field(
         default_factory=lambda: {}
     )

@@ -39,8 +39,8 @@ def test_text_and_exit_status() -> None:
     done = ptxsw("check", TILE, MENDED, FAST)
     text = done.stdout.decode()
     assert done.returncode == 1 and done.stderr == b""
-    assert text.startswith("benchmarks/programs/faults/cuda/tile.cu:16:5: warning: The lanes of ")
-    assert "Pad each 128 bytes of the array to 132" in text
+    assert text.startswith("benchmarks/programs/faults/cuda/tile.cu:16:5: warning: 32-way bank ")
+    assert "Pad the rows: `t[SIDE][SIDE + PAD + 1]`" in text
     assert text.endswith("\n1 warning in 2 kernels of 2 files\n")
     assert ptxsw("check", MENDED, FAST).stdout == b"no findings in 1 kernel\n"
 
@@ -117,7 +117,7 @@ def test_annotations_of_github() -> None:
         "warning file=benchmarks/programs/faults/cuda/tile.cu,line=16,col=5,"
         "title=ptxsw-bank-conflicts"
     )
-    assert message.startswith("The lanes of this load are 128 bytes apart")
+    assert message.startswith("32-way bank conflict in `t`: adjacent lanes are 128 bytes")
 
 
 def test_json() -> None:
@@ -385,7 +385,7 @@ def test_a_finding_names_the_block_that_it_assumes(tmp_path: Path) -> None:
     to lie along x, and the finding says so."""
     (tmp_path / "tall.ptx").write_text(TALL)
     alone = ptxsw("check", tmp_path / "tall.ptx", FAST)
-    assert alone.returncode == 1 and b"[ptxsw-column]" in alone.stdout
+    assert alone.returncode == 1 and b"[ptxsw-swapped-axes]" in alone.stdout
     assert b"This assumes that `blockDim.x` is a multiple of 32" in alone.stdout
     for shape, status in (("1x256", 0), ("256", 1)):
         told = ptxsw("check", tmp_path / "tall.ptx", FAST, "--block", shape)

@@ -136,7 +136,8 @@ def test_it_opens_on_the_worst(browser: Browser, tmp_path: Path) -> None:
     browser.open(path)
     assert browser.run(TITLE).startswith("conflicting, line ")
     finding = browser.run("return document.querySelector('#detail .finding').innerText")
-    assert finding.startswith("! 32-way conflict (ptxsw-bank-conflicts)") and "Pad each" in finding
+    assert finding.startswith("! 32-way conflict (ptxsw-bank-conflicts)")
+    assert "Pad the rows" in finding
     first = browser.run("return document.querySelector('#findings li').innerText")
     assert first.split("\n")[0] == "! 32-way conflict" and "transpose.cu:17" in first
     rows = "return [...document.querySelectorAll('#ranking tbody tr')].map((r) => r.innerText)"

@@ -12,12 +12,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 FAULTS: Mapping[str, str] = {
+    "multiply": "ptxsw-swapped-axes",
     "particles": "ptxsw-array-of-structs",
     "soil": "ptxsw-array-of-structs",
     "masses": "ptxsw-uncoalesced",
     "sampled": "ptxsw-uncoalesced",
     "rowsum": "ptxsw-column",
-    "matadd": "ptxsw-column",
+    "matadd": "ptxsw-swapped-axes",
     "transpose": "ptxsw-column",
     "gemv": "ptxsw-column",
     "chunks": "ptxsw-column",

@@ -1,4 +1,4 @@
-"""Compile the programs to PTX with nvcc: `python -m benchmarks.programs.faults.make`."""
+"""Compile the programs to PTX with nvcc: `python -m benchmarks.programs.faults.make [NAME…]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main() -> int:
     if nvcc is None:
         print("nvcc is not on PATH; the committed PTX needs it only to be made anew")
         return 2
-    for name in FAULTS:
+    for name in sys.argv[1:] or FAULTS:
         for mended in (False, True):
             out = path(name, mended=mended)
             command = [nvcc, *FLAGS, *["-DMENDED"] * mended, f"{name}.cu", "-o", str(out)]

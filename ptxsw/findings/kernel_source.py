@@ -1,0 +1,203 @@
+"""What the CUDA source of a kernel calls its parameters and arrays, and with which block it is
+launched: read as text, and only where it says so literally.
+
+    __global__ void scale(float *x, int n)         param_1 is `n`
+    __shared__ float As[TILE][TILE];               padded: `As[TILE][TILE + 1]`
+    dim3 block(TILE, TILE); scale<<<grid, block>>>(x, n);      blocks of 32 x 32
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from ptxsw.ptx.cxx_names import readable
+from ptxsw.ptx.patterns import pattern
+
+Block = tuple[int, int, int]
+
+_COMMENT = pattern(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+_NUMBER = pattern(
+    r"#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$"
+    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:unsigned\s+|long\s+|std::)*(?:int|size_t|unsigned)"
+    r"\s+(\w+)\s*=\s*([^;,]+);",
+    re.MULTILINE,
+)
+_PARAMETER = pattern(r"\bparam_(\d{1,4})\b")
+_NAME_AT_END = pattern(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=.*)?$", re.DOTALL)
+_LOCAL_NAME = pattern(r"E(\d{1,4})")
+_OPERATORS = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.floordiv, ast.FloorDiv: operator.floordiv,
+}  # fmt: skip
+_LONGEST = 100  # characters of an expression that is computed
+_MOST = 1024  # threads of a block
+
+
+class Launch(Struct, frozen=True):
+    """Where the source launches a kernel, and with which block."""
+
+    block: Block
+    line: int
+
+
+class KernelSource(Struct, frozen=True):
+    """What is known of one kernel's source; nothing where it cannot be read."""
+
+    text: str = ""  # without comments
+    parameters: tuple[str, ...] = ()
+    launch: Launch | None = None
+    numbers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, kernel: str, lines: Sequence[str]) -> KernelSource:
+        """The source of a kernel of this PTX name among the lines of a file."""
+        text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", "\n".join(lines))
+        name = _short(readable(kernel) or kernel)
+        numbers = {m[1] or m[3]: (m[2] or m[4]).strip() for m in _NUMBER.finditer(text)}
+        return cls(text, tuple(_parameters(text, name)), _launch(text, name, numbers), numbers)
+
+    def named(self, words: str) -> str:
+        """Words with the source's names for parameters."""
+
+        def name(match: re.Match[str]) -> str:
+            number = int(match[1])
+            return self.parameters[number] if number < len(self.parameters) else match[0]
+
+        return _PARAMETER.sub(name, words)
+
+    def variable(self, symbol: str) -> str:
+        """The source's name of a variable; that of the PTX where it is not mangled."""
+        for match in _LOCAL_NAME.finditer(symbol) if symbol.startswith("_Z") else ():
+            name, rest = symbol[match.end() :][: int(match[1])], symbol[match.end() :]
+            if len(name) == int(match[1]) and re.fullmatch(r"(?:_\d+)?", rest[len(name) :]):
+                return name
+        return "" if symbol.startswith("_Z") else symbol
+
+    def padded(self, symbol: str, *, elements: int, row: int) -> str | None:
+        """The declaration of an array of two dimensions or more whose rows, of `row` elements now,
+        have some elements more; None where the source has no such one."""
+        name = self.variable(symbol)
+        declared = re.search(rf"\b{re.escape(name)}\s*((?:\[[^\[\]]+\]\s*){{2,}})[;,=]", self.text)
+        if not name or declared is None:
+            return None
+        *outer, last = re.findall(r"\[\s*([^\[\]]+?)\s*\]", declared[1])
+        if _value(last, self.numbers) not in (None, row):
+            return None
+        value = _value(last, {})
+        longer = f"{last} + {elements}" if value is None else str(value + elements)
+        return f"{name}{''.join(f'[{one}]' for one in outer)}[{longer}]"
+
+
+def _short(name: str) -> str:
+    """ "ns::scale<float>" is `scale`."""
+    return name.partition("<")[0].rpartition("::")[2]
+
+
+def _parameters(text: str, name: str) -> Iterator[str]:
+    """The names of a kernel's parameters."""
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
+        before = text[max(text.rfind(end, 0, match.start()) for end in ";}{") + 1 : match.start()]
+        inside = _inside(text, match.end())
+        if "__global__" not in before or inside is None:
+            continue
+        for one in _parts(inside):
+            found = _NAME_AT_END.search(one.strip())
+            yield found[1] if found else ""
+        return
+
+
+def _launch(text: str, name: str, numbers: Mapping[str, str]) -> Launch | None:
+    """The launch of a kernel, where all launches have one block that the text says literally."""
+    launches = set()
+    for match in re.finditer(rf"\b{re.escape(name)}\s*(?:<[^<>;]*>\s*)?<<<(.*?)>>>", text, re.S):
+        parts = list(_parts(match[1]))
+        block = _block(text[: match.start()], parts[1].strip(), numbers) if parts[1:] else None
+        if block is None:
+            return None
+        launches.add((block, text.count("\n", 0, match.start()) + 1))
+    if len({block for block, _ in launches}) != 1:
+        return None
+    block, line = min(launches, key=lambda launch: launch[1])
+    return Launch(block, line)
+
+
+def _block(before: str, written: str, numbers: Mapping[str, str]) -> Block | None:
+    """A block as it stands in a launch: a number, `dim3(…)`, or a name set before."""
+    called = re.fullmatch(r"dim3\s*[({](.*)[)}]", written, re.DOTALL)
+    if called is not None or not re.fullmatch(r"[A-Za-z_]\w*", written):
+        return _shape(called[1] if called else written, numbers)
+    shapes = [shape for name, shape in _dim3s(before) if name == written]
+    if shapes:
+        return _shape(shapes[-1], numbers)
+    set_once = re.findall(rf"\bint\s+{written}\s*=\s*([^;,]+);", before)
+    return _shape(set_once[0] if len(set_once) == 1 else written, numbers)
+
+
+def _dim3s(text: str) -> Iterator[tuple[str, str]]:
+    """The names and sizes of variables: `dim3 block(16, 16), grid = dim3(64);`."""
+    for match in re.finditer(r"\bdim3\s+([^;]{1,500});", text):
+        for one in _parts(match[1]):
+            named = re.fullmatch(r"\s*(\w+)\s*(?:=\s*)?(?:dim3\s*)?[({](.*)[)}]\s*", one, re.DOTALL)
+            if named is not None:
+                yield named[1], named[2]
+
+
+def _shape(written: str, numbers: Mapping[str, str]) -> Block | None:
+    sizes = [_value(part, numbers) for part in _parts(written)]
+    known = [size for size in sizes if size is not None and size > 0]
+    if not known or len(known) < len(sizes) or len(known) > 3:
+        return None
+    x, y, z = (*known, 1, 1)[:3]
+    return (x, y, z) if x * y * z <= _MOST else None
+
+
+def _inside(text: str, start: int) -> str | None:
+    """What stands between brackets, the first of which is before `start`."""
+    depth = 1
+    for at in range(start, len(text)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if not depth:
+            return text[start:at]
+    return None
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What commas outside brackets part."""
+    depth, start = 0, 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{<") - (sign in ")]}>")
+        if sign == "," and depth == 0:
+            yield text[start:at]
+            start = at + 1
+    if text[start:].strip():
+        yield text[start:]
+
+
+def _value(written: str, numbers: Mapping[str, str], depth: int = 8) -> int | None:
+    """The value of an expression of numbers and names of numbers."""
+    try:
+        tree = ast.parse(written.strip()[:_LONGEST], mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return _computed(tree, numbers, depth)
+
+
+def _computed(node: ast.expr, numbers: Mapping[str, str], depth: int) -> int | None:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name) if name in numbers and depth:
+            return _value(numbers[name], numbers, depth - 1)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+            a, b = _computed(left, numbers, depth), _computed(right, numbers, depth)
+            divides = isinstance(sign, (ast.Div, ast.FloorDiv))
+            if a is None or b is None or (divides and not b):
+                return None
+            value = _OPERATORS[type(sign)](a, b)
+            return value if abs(value) < 1 << 31 else None
+    return None
