@@ -108,7 +108,7 @@ LAYERS = (
     Layer("ptxsw.facts.grid_facts:GridFacts._fitting", _known, None),
     Layer("ptxsw.facts.grid_facts:GridFacts._next", _known, None),
     Layer("ptxsw.facts.grid_facts:GridFacts._kept_apart"),
-    Layer("ptxsw.terms.few_values:FewValues.contradict"),
+    Layer("ptxsw.terms.enumeration:Enumeration.contradict"),
     Layer("ptxsw.terms.samples:Samples.refutes", _known, None),
     Layer("ptxsw.terms.samples:Samples._repaired", _known, None),
     Layer("ptxsw.terms.solver:Solver.contradicts"),

@@ -47,7 +47,7 @@ class Weighed(Struct, frozen=True):
     decision: Decision
 
 
-class Scales:
+class CostGate:
     """Weighs the texts of one kernel against one another. Each has to improve on the last one kept
     by the share `falls`. What ptxas made of a text is remembered."""
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ptxsw.changes.assumptions import ASSUMPTIONS
 from ptxsw.changes.change import Refusal
-from ptxsw.driver.kernel_state import Progress, RewrittenState, rewritten
+from ptxsw.driver.kernel_state import KernelState, RewrittenState, rewritten
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
@@ -35,7 +35,7 @@ class CheckedTexts:
     def __init__(self, stand_in: Rewrite | None) -> None:
         self._stand_in = stand_in
 
-    def write(self, one: Rewrite, each: Progress, attempt: Attempt, *, checked: bool) -> None:
+    def write(self, one: Rewrite, each: KernelState, attempt: Attempt, *, checked: bool) -> None:
         """Splice what a rewrite wrote, and check it, if that is to be done at once. Where it fails,
         the part of the changes is kept that is proved right."""
         each.rest()
@@ -49,7 +49,7 @@ class CheckedTexts:
         else:
             self._give_up(each, len(each.attempts) - 1, problem)
 
-    def _write_part(self, one: Rewrite, each: Progress, attempt: Attempt) -> None:
+    def _write_part(self, one: Rewrite, each: KernelState, attempt: Attempt) -> None:
         """The same of changes that are planned together: part of them may be right."""
         from ptxsw.rewrites.parts import attempts
 
@@ -68,7 +68,7 @@ class CheckedTexts:
         else:
             self._keep(each, outcome, right, checked=True)
 
-    def _text(self, one: Rewrite, each: Progress, attempt: Attempt) -> Text:
+    def _text(self, one: Rewrite, each: KernelState, attempt: Attempt) -> Text:
         """What the changes make of the kernel: the edits, and the text read again."""
         since = each.composed(one.lower(attempt.kernel, attempt.changes))
         try:
@@ -76,7 +76,7 @@ class CheckedTexts:
         except ParseError as error:  # not the input's fault, as it is elsewhere
             raise AssertionError(f"what {one.name} wrote is no PTX: {error.message}") from error
 
-    def _keep(self, each: Progress, attempt: Attempt, text: Text, *, checked: bool) -> None:
+    def _keep(self, each: KernelState, attempt: Attempt, text: Text, *, checked: bool) -> None:
         number = len(each.attempts) - 1
         each.attempts[number] = attempt
         each.since, each.module = text
@@ -94,7 +94,7 @@ class CheckedTexts:
         except OutOfTime:
             return OUT_OF_TIME
 
-    def take_back_wrong(self, each: Progress, kept: int) -> str | None:
+    def take_back_wrong(self, each: KernelState, kept: int) -> str | None:
         """Check those of the first `kept` texts that were not checked before. One that is not right
         is taken back with all behind it; the name of its rewrite."""
         for number, state in enumerate(each.states[:kept]):
@@ -108,14 +108,14 @@ class CheckedTexts:
             return name
         return None
 
-    def _late_problem(self, each: Progress, state: RewrittenState) -> str | None:
+    def _late_problem(self, each: KernelState, state: RewrittenState) -> str | None:
         """Why a text is not right that was not checked when it was written."""
         attempt = each.attempts[state.number]
         problem = self._problem(attempt, state.module, 1.0)
         state.checked = problem is None
         return problem
 
-    def _give_up(self, each: Progress, number: int, reason: str) -> None:
+    def _give_up(self, each: KernelState, number: int, reason: str) -> None:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""
         from ptxsw.rewrites import joint
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ptxsw.codegen.excerpt import Excerpt
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
-    from ptxsw.driver.kernel_state import Progress
+    from ptxsw.driver.kernel_state import KernelState
     from ptxsw.emulator.trace import Trace
     from ptxsw.findings.judge import Executed
     from ptxsw.report import model
@@ -38,7 +38,7 @@ class Description(Struct, frozen=True):
     launches: Mapping[str, Launch] = field(default_factory=dict)
 
     def steps(
-        self, excerpt: Excerpt, each: Progress, arch: str | None
+        self, excerpt: Excerpt, each: KernelState, arch: str | None
     ) -> Generator[Question, Answered, model.Kernel]:
         """The report of a kernel with its accesses. Yields what ptxas has to be asked. Raises
         ValueError where its launch cannot be run."""

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ptxsw.driver.kernel_state import Progress, RewrittenState
+from ptxsw.driver.kernel_state import KernelState, RewrittenState
 from ptxsw.emulator.run import emulate
 from ptxsw.ptx.target import assembled_for
 from ptxsw.rewrites import REGISTERS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
     from ptxsw.cost.wavefronts import Wavefronts
-    from ptxsw.cost.weighing import Asking, Scales, Weighed
+    from ptxsw.cost.weighing import Asking, CostGate, Weighed
     from ptxsw.driver.checked_texts import CheckedTexts
     from ptxsw.emulator.budget import Budget
     from ptxsw.emulator.trace import Trace
@@ -47,7 +47,7 @@ class Profitability:
         self._texts = texts
         self._unsure = {one.name for one in rewrites if one.needs_ptxas} | SHUFFLES
 
-    def not_weighed(self, one: Rewrite, each: Progress) -> str | None:
+    def not_weighed(self, one: Rewrite, each: KernelState) -> str | None:
         """Why nothing is made by a rewrite that may cost more than it counts itself: ptxas cannot
         be asked, or a measurement has chosen shuffles for the kernel without it."""
         if self._options.mode != "auto" or not one.needs_ptxas:
@@ -65,7 +65,7 @@ class Profitability:
         alone = one.name not in TOGETHER and one.name != REGISTERS
         return self._options.mode == "auto" and alone
 
-    def weigh(self, each: Progress) -> Generator[Question, Answered, str | None]:
+    def weigh(self, each: KernelState) -> Generator[Question, Answered, str | None]:
         """Keep what certainly pays, and is right. What was measured stays; what is kept of earlier
         rewrites is not weighed again. The name of a rewrite whose text is not right."""
         each.rest()
@@ -73,21 +73,21 @@ class Profitability:
         if {each.attempts[s.number].rewrite for s in new} <= {REGISTERS} or each.is_measured:
             return self._texts.take_back_wrong(each, len(each.states))
         from ptxsw.cost.decide import FALLS
-        from ptxsw.cost.weighing import Scales, WeighedText
+        from ptxsw.cost.weighing import CostGate, WeighedText
 
-        begun = each.scales is not None
-        if each.scales is None:
+        begun = each.cost_gate is not None
+        if each.cost_gate is None:
             block = each.excerpt.function.block_shape or self._options.block or self._block
             least = self._options.min_gain
             falls = FALLS if least is None else least / 100
-            each.scales = Scales(each.function.name, self._arch, block, falls)
+            each.cost_gate = CostGate(each.function.name, self._arch, block, falls)
         texts = [WeighedText(each.excerpt.module, lambda: each.original)]
         for state in each.states:
             attempt = each.attempts[state.number]
-            foreseen = partial(self._foreseen, attempt, state, each.scales)
+            foreseen = partial(self._foreseen, attempt, state, each.cost_gate)
             trace = partial(self._trace, state)
             texts.append(WeighedText(state.module, trace, self._cycles(attempt), foreseen))
-        weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
+        weighed = yield from _unhurried(each.cost_gate.choose(texts, each.weighed), each.budget)
         wrong = self._texts.take_back_wrong(each, weighed.kept)
         if wrong is not None:
             each.forget_weighed(begun)
@@ -101,7 +101,7 @@ class Profitability:
         each.weighed = len(each.states)
         return None
 
-    def keep_shorter(self, each: Progress) -> Generator[Question, Answered, None]:
+    def keep_shorter(self, each: KernelState) -> Generator[Question, Answered, None]:
         """Mode force: what the last rewrite has made is put back if ptxas makes more instructions
         of it, and can be asked."""
         from ptxsw.cost.combined import Question
@@ -131,7 +131,7 @@ class Profitability:
         return sum(change.worth.cycles for change in attempt.changes)
 
     def _foreseen(
-        self, attempt: Attempt, state: RewrittenState, scales: Scales
+        self, attempt: Attempt, state: RewrittenState, cost_gate: CostGate
     ) -> Wavefronts | None:
         """What a text asks of memory that was not run symbolically, where its changes tell."""
         permutation = attempt.shared_layout
@@ -141,7 +141,7 @@ class Profitability:
         from ptxsw.flow.cfg import build
 
         before = attempt.kernel.trace
-        known = wavefronts_of(before, scales.block)
+        known = wavefronts_of(before, cost_gate.block)
         return permuted(known, before.cfg, build(state.function.body), permutation)
 
     def _trace(self, state: RewrittenState) -> Trace:

@@ -15,7 +15,7 @@ from ptxsw.rewrites.base import TUNED
 if TYPE_CHECKING:
     from ptxsw.codegen.excerpt import Excerpt
     from ptxsw.cost.decide import Decision
-    from ptxsw.cost.weighing import Scales
+    from ptxsw.cost.weighing import CostGate
     from ptxsw.emulator.budget import Budget
     from ptxsw.emulator.trace import Trace
     from ptxsw.ptx.ir import Function, Module
@@ -35,7 +35,7 @@ class RewrittenState(Struct):
     checked: bool = True
 
 
-class Progress(Struct):
+class KernelState(Struct):
     """A kernel as it is now. `trace` is None where it has not been run since it was changed;
     `since` are the edits that made its text from that of the excerpt."""
 
@@ -50,10 +50,10 @@ class Progress(Struct):
     attempts: list[Attempt] = field(default_factory=list)
     states: list[RewrittenState] = field(default_factory=list)  # after each rewrite that changed it
     weighed: int = 0  # of the states; all of these are kept
-    scales: Scales | None = None
+    cost_gate: CostGate | None = None
     decision: Decision | None = None  # where there was something to weigh
-    passed_over: dict[str, str] = field(default_factory=dict)  # why rewrites were, by name
-    untold: dict[str, str] = field(default_factory=dict)  # why named ones found nothing
+    skipped: dict[str, str] = field(default_factory=dict)  # why rewrites were, by name
+    nothing_found: dict[str, str] = field(default_factory=dict)  # why named ones found nothing
 
     @property
     def is_measured(self) -> bool:
@@ -97,9 +97,9 @@ class Progress(Struct):
         """Forget what was weighed of texts that were taken back; all of it where weighing had not
         `begun` before these."""
         if not begun:
-            self.scales = None
-        elif self.scales is not None:
-            self.scales.forget(len(self.states))
+            self.cost_gate = None
+        elif self.cost_gate is not None:
+            self.cost_gate.forget(len(self.states))
 
 
 def rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:

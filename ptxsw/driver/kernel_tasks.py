@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
     from ptxsw.driver.description import Description
-    from ptxsw.driver.kernel_state import Progress
+    from ptxsw.driver.kernel_state import KernelState
     from ptxsw.ptx.ir import Function, Module
     from ptxsw.rewrites.base import Rewrite
 
@@ -139,7 +139,7 @@ def _named(kernel: model.Kernel) -> model.Kernel:
     return replace(kernel, readable=readable(kernel.name))
 
 
-def _proofs(state: Progress) -> dict[str, str]:
+def _proofs(state: KernelState) -> dict[str, str]:
     """The obligations of each change as SMT-LIB 2, by file name."""
     texts: dict[str, str] = {}
     for attempt in state.attempts:

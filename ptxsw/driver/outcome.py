@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptxsw.changes.plan import Proof, WrapGuard
     from ptxsw.cost.account import Account
     from ptxsw.cost.decide import Decision
-    from ptxsw.driver.kernel_state import Progress
+    from ptxsw.driver.kernel_state import KernelState
     from ptxsw.ptx.failures import Failure
     from ptxsw.ptx.ir import Function, Module
     from ptxsw.rewrites.base import Attempt
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _NO_SHUFFLES = "shuffles were not considered"
 
 
-def kernel_report(progress: Progress) -> model.Kernel:
+def kernel_report(progress: KernelState) -> model.Kernel:
     """The kernel with all that was done to it, without its accesses."""
     trace = progress.original
     loads = trace.global_loads
@@ -47,7 +47,7 @@ def kernel_report(progress: Progress) -> model.Kernel:
         rewrites=tuple(one for attempt in progress.attempts for one in _rewrites(attempt)),
         refusals=(
             *(one for attempt in progress.attempts for one in _refusals(attempt)),
-            *_untold(progress),
+            *_nothing_found(progress),
         ),
         choice=_choice(progress),
         loops=tuple(sorted(
@@ -77,19 +77,23 @@ def _cost(figures: Account) -> model.Cost:
     )
 
 
-def _choice(progress: Progress) -> model.Choice | None:
+def _choice(progress: KernelState) -> model.Choice | None:
     """Why the kernel's rewrites are these; None where none had anything to say."""
-    told = tuple(_of_each_rewrite(progress))
+    choices = tuple(_of_each_rewrite(progress))
     for attempt in progress.attempts:
         if attempt.choice is not None:
             gain = attempt.choice.gain
             percent = None if gain is None else round(100 * gain, 2)
-            return model.Choice(attempt.choice.by, percent, attempt.choice.reason, told)
+            return model.Choice(attempt.choice.by, percent, attempt.choice.reason, choices)
     forced = any(attempt.kernel.options.mode == "force" for attempt in progress.attempts)
-    return model.Choice("asked" if forced else "model", None, _NO_SHUFFLES, told) if told else None
+    return (
+        model.Choice("asked" if forced else "model", None, _NO_SHUFFLES, choices)
+        if choices
+        else None
+    )
 
 
-def _of_each_rewrite(progress: Progress) -> Iterator[model.RewriteChoice]:
+def _of_each_rewrite(progress: KernelState) -> Iterator[model.RewriteChoice]:
     """How many changes of each rewrite stay and why, or why none does."""
     decision = progress.decision
     kept = decision.reason if decision is not None and decision.kept else "it is proved"
@@ -98,7 +102,7 @@ def _of_each_rewrite(progress: Progress) -> Iterator[model.RewriteChoice]:
     for attempt in progress.attempts:
         for refusal in attempt.refusals:
             reasons.setdefault(refusal.rewrite, Counter())[refusal.reason] += 1
-    for name, reason in (*progress.passed_over.items(), *progress.untold.items()):
+    for name, reason in (*progress.skipped.items(), *progress.nothing_found.items()):
         reasons.setdefault(name, Counter())[reason] += 1
     for name in dict.fromkeys((*changes, *reasons)):
         reason = kept if changes[name] else reasons[name].most_common(1)[0][0]
@@ -121,11 +125,11 @@ def _refusals(attempt: Attempt) -> Iterator[model.Refusal]:
             yield _refusal(attempt, refusal)
 
 
-def _untold(progress: Progress) -> Iterator[model.Refusal]:
+def _nothing_found(progress: KernelState) -> Iterator[model.Refusal]:
     """Rewrites that were named and found nothing, with the line where the kernel begins."""
     module, function = progress.excerpt.module, progress.excerpt.function
     line = module.source.line(function.span.start)
-    for name, reason in progress.untold.items():
+    for name, reason in progress.nothing_found.items():
         yield model.Refusal(line, None, None, reason, name)
 
 

@@ -18,7 +18,7 @@ from ptxsw.changes.change import Change, Refusal
 from ptxsw.driver.batches import alone
 from ptxsw.driver.checked_texts import CheckedTexts
 from ptxsw.driver.gate import SHUFFLES, Profitability
-from ptxsw.driver.kernel_state import Progress
+from ptxsw.driver.kernel_state import KernelState
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.run import emulate
 from ptxsw.ptx.failures import stage
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ptxsw.rewrites.base import Outcome, Rewrite
     from ptxsw.toolchain.tuned import Tuned
 
-    Steps = Generator[Question, Answered, Progress]
+    Steps = Generator[Question, Answered, KernelState]
 
 
 def considered(options: Options) -> tuple[Rewrite, ...]:
@@ -76,7 +76,7 @@ class Passes:
         auto = options.mode == "auto"
         self._last_unsure = _last_built_on(self._rewrites) if auto else None
 
-    def run(self, excerpt: Excerpt) -> Progress:
+    def run(self, excerpt: Excerpt) -> KernelState:
         """One kernel, and what was made of it. Raises ParseError."""
         return alone(self.steps(excerpt), answers)
 
@@ -91,7 +91,7 @@ class Passes:
                 rewrites=best.rewrites, register_limit=best.register_limit,
             )  # fmt: skip
             each = yield from Passes(chosen, self._arch, self._block).steps(excerpt)
-            each.untold = {}  # nobody has named them
+            each.nothing_found = {}  # nobody has named them
         else:
             left = (one for one in self._rewrites if one.name not in best.measured)
             each = yield from self._run(excerpt, tuple(left))
@@ -125,18 +125,18 @@ class Passes:
             solver, module, function = Solver(), excerpt.module, excerpt.function
             if trace is None:
                 trace = self._traced(module, function, budget.seconds, solver)
-            each = Progress(trace, excerpt, module, function, trace, solver, budget)
+            each = KernelState(trace, excerpt, module, function, trace, solver, budget)
             wrong = yield from self._send_through(rewrites, each, None)
             while wrong is not None:
                 behind = [one.name for one in rewrites].index(wrong)
                 wrong = yield from self._send_through(rewrites[behind:], each, wrong)
             assert all(state.checked for state in each.states)
-            each.untold = dict(self._untold(each))
+            each.nothing_found = dict(self._nothing_found(each))
             each.rest()
         return each
 
     def _send_through(
-        self, rewrites: tuple[Rewrite, ...], each: Progress, given_up: str | None
+        self, rewrites: tuple[Rewrite, ...], each: KernelState, given_up: str | None
     ) -> Generator[Question, Answered, str | None]:
         """Some rewrites, one after the other, but for what one of them makes that was given up. The
         name of one that wrote what is not right, where that comes out: it is taken back, with what
@@ -148,7 +148,7 @@ class Passes:
                 wrong = yield from profitability.weigh(each)
             attempt = None
             if wrong is None and one.name != given_up:
-                attempt = self._looked(one, each)
+                attempt = self._visit(one, each)
             if attempt is not None:
                 each.attempts.append(attempt)
             if attempt is not None and attempt.changes:
@@ -159,7 +159,7 @@ class Passes:
                     yield from profitability.keep_shorter(each)
             # Shuffles stand in the way of later rewrites. If ptxas was asked before, they stay to
             # the end: it is not started for them alone.
-            shuffled = auto and each.scales is None and _shuffled(each)
+            shuffled = auto and each.cost_gate is None and _shuffled(each)
             # What a permuted text asks of memory is known before it is run. Most of them do not
             # stay, so that none is run for later rewrites before it is weighed.
             foreseen = auto and attempt is not None and attempt.shared_layout is not None
@@ -171,16 +171,16 @@ class Passes:
 
     # ------------------------------------------------------------ finding
 
-    def _looked(self, one: Rewrite, each: Progress) -> Attempt | None:
-        """What a rewrite has to say of a kernel, unless it is passed over."""
-        reason = self._passed_over(one, each)
+    def _visit(self, one: Rewrite, each: KernelState) -> Attempt | None:
+        """What a rewrite has to say of a kernel, unless it is skipped."""
+        reason = self._skip_reason(one, each)
         if reason is not None:
-            each.passed_over[one.name] = reason
+            each.skipped[one.name] = reason
             return None
         with stage(one.name):
             return self._find(one, each)
 
-    def _passed_over(self, one: Rewrite, each: Progress) -> str | None:
+    def _skip_reason(self, one: Rewrite, each: KernelState) -> str | None:
         """Why a rewrite does not look at a kernel."""
         if not one.requires.may_apply(each.module.source.slice(each.function.span)):
             return one.requires.no_words
@@ -192,7 +192,7 @@ class Passes:
             return f"the symbolic run took more than {self._options.budget_s:g} s"
         return OUT_OF_TIME if each.budget.spent(PLANNING) else None
 
-    def _find(self, one: Rewrite, each: Progress) -> Attempt:
+    def _find(self, one: Rewrite, each: KernelState) -> Attempt:
         """What a rewrite has to say of a kernel."""
         joined = one.name in TOGETHER
         kernel = self._kernel(each, one.follows)
@@ -219,19 +219,19 @@ class Passes:
             next((item for item in outcomes if not isinstance(item, Change | Refusal)), None),
         )
 
-    def _untold(self, each: Progress) -> Iterator[tuple[str, str]]:
+    def _nothing_found(self, each: KernelState) -> Iterator[tuple[str, str]]:
         """Why rewrites changed nothing that were named, and say nothing of any instruction."""
         names = self._options.rewrites
         if names is None or tuple(names) == ("all",):
             return
-        told = {change.rewrite for attempt in each.attempts for change in attempt.changes}
-        told |= {refusal.rewrite for attempt in each.attempts for refusal in attempt.refusals}
+        reported = {change.rewrite for attempt in each.attempts for change in attempt.changes}
+        reported |= {refusal.rewrite for attempt in each.attempts for refusal in attempt.refusals}
         kernels = {attempt.rewrite: attempt.kernel for attempt in each.attempts}
         for one in self._rewrites:
-            if one.name in told:
+            if one.name in reported:
                 continue
-            if one.name in each.passed_over:
-                yield one.name, each.passed_over[one.name]
+            if one.name in each.skipped:
+                yield one.name, each.skipped[one.name]
             elif one.name in kernels:
                 missing = one.requires.missing(each.module)
                 yield one.name, missing or _nothing(one, kernels[one.name])
@@ -242,7 +242,7 @@ class Passes:
         with stage("symbolic execution"):
             return emulate(module, function, budget_s=budget_s, solver=solver, note=note)
 
-    def _kernel(self, each: Progress, follows: frozenset[str]) -> Kernel:
+    def _kernel(self, each: KernelState, follows: frozenset[str]) -> Kernel:
         """The kernel as it is now, run symbolically if it has not been. A rewrite that follows
         instructions has a solver of its own, and a run where the first one has not followed them:
         others find what they would find without it."""
@@ -320,6 +320,6 @@ def answers(questions: Sequence[Question]) -> Sequence[Answered]:
     return counted.answers(questions, counted.tools(questions[0].arch))
 
 
-def _shuffled(each: Progress) -> bool:
+def _shuffled(each: KernelState) -> bool:
     """Are there shuffles in it that the last rewrite made?"""
     return bool(each.attempts) and any(c.rewrite in SHUFFLES for c in each.attempts[-1].changes)

@@ -25,7 +25,7 @@ from ptxsw.cost.occupancy import limits
 from ptxsw.cost.occupancy import occupancy as resident_blocks
 from ptxsw.driver.batches import alone
 from ptxsw.driver.command_lines import predict_command
-from ptxsw.driver.kernel_state import Progress
+from ptxsw.driver.kernel_state import KernelState
 from ptxsw.driver.outcome import kernel_report
 from ptxsw.driver.passes import Passes, answers
 from ptxsw.emulator.run import emulate
@@ -295,7 +295,7 @@ class _Text:
 
     def _changed(
         self, function: Function, block: tuple[int, int, int] | None
-    ) -> Iterator[Progress]:
+    ) -> Iterator[KernelState]:
         """The kernel as each rewrite by itself leaves it, for those that change it."""
         own = self._text[function.span.start : function.span.end]
         considered = named(["all"])
@@ -307,13 +307,15 @@ class _Text:
 
     def _made(
         self, function: Function, block: tuple[int, int, int] | None, rewrite: str
-    ) -> Progress:
+    ) -> KernelState:
         """What a rewrite, made wherever it is proved, makes of a kernel."""
         options = Options(mode="force", rewrites=(rewrite,), arch=self._arch, block=block)
         passes = Passes(options, self._arch)
         return alone(passes.run_again(*self._run(function)), answers)
 
-    def _codes_of(self, changed: Sequence[Progress]) -> Sequence[machine_code.MachineKernel | None]:
+    def _codes_of(
+        self, changed: Sequence[KernelState]
+    ) -> Sequence[machine_code.MachineKernel | None]:
         """What ptxas makes of kernels that rewrites left; None where it makes nothing."""
         if self._target is None or not changed:
             return [None] * len(changed)

@@ -30,7 +30,7 @@ from ptxsw.flow.flow_graph import Block, Loop
 from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg
 from ptxsw.terms import op
-from ptxsw.terms.few_values import FewValues
+from ptxsw.terms.enumeration import Enumeration
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
@@ -94,8 +94,8 @@ class Emulation:
         self.executed = self.visits = 0
 
     @cached_property
-    def _few_values(self) -> FewValues:
-        return FewValues()
+    def _enumeration(self) -> Enumeration:
+        return Enumeration()
 
     # ------------------------------------------------------------ the whole
 
@@ -373,7 +373,7 @@ class Emulation:
             return True
         if loops_back or not self.recording or not given:
             return False
-        return self._few_values.contradict((condition, *given))
+        return self._enumeration.contradict((condition, *given))
 
     def _blunt(self, number: int, state: State) -> State:
         """Irreducible flow: whatever any block may write is unknown here, and no earlier

@@ -110,15 +110,15 @@ class ConditionFacts:
             news, self._news = self._news, set()
             asked = [*(sides for sides, on in undecided if not on.isdisjoint(news)), *choices]
             undecided = [choice for choice in undecided if choice[1].isdisjoint(news)]
-            told = []
+            certain: list[Term] = []
             for sides in asked:
                 left = [side for side in sides if self.truth(side) is not False]
                 self.impossible = self.impossible or not left
                 if len(left) > 1:
                     undecided.append((sides, frozenset().union(*map(self._grounds, sides))))
                 else:
-                    told += left
-            choices = list(self._learn(told))
+                    certain += left
+            choices = list(self._learn(certain))
         self._open = undecided  # choices of which no side is sure yet, and what they depend on
 
     def _grounds(self, term: Term) -> frozenset[_Ground]:
@@ -207,8 +207,8 @@ class ConditionFacts:
         compared = self._compared(term)
         if compared is None:
             return
-        base, told = compared
-        left = self._range(base).both(told)
+        base, allowed = compared
+        left = self._range(base).both(allowed)
         self._news.add(base)
         self._ranges[base] = left
         self.impossible = self.impossible or not left.count
@@ -324,12 +324,12 @@ def _compared(terms: Terms, term: Term) -> tuple[_Base, WrappedRange] | None:
     constant, items = split(value)
     if not items:
         return None
-    told = (allowed.others() if negated else allowed).moved(-constant)
+    allowed = (allowed.others() if negated else allowed).moved(-constant)
     if items[0][1] >> (value.width - 1):
         size = 1 << value.width
         items = tuple((part, size - factor) for part, factor in items)
-        told = told.mirrored()
-    return (value.width, items), told
+        allowed = allowed.mirrored()
+    return (value.width, items), allowed
 
 
 def _allowed(kind: Op, left: Term, right: Term) -> WrappedRange:

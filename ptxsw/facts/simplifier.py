@@ -109,8 +109,8 @@ class Simplifier:
                     if truth is not None
                 }
                 if sides:
-                    told = substitute(self.terms, condition, sides.get, {})
-                    more = assumed(more, told, self.terms)
+                    simpler = substitute(self.terms, condition, sides.get, {})
+                    more = assumed(more, simpler, self.terms)
             self._settled[given] = more
         return more
 

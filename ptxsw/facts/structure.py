@@ -43,8 +43,8 @@ def unmatched(a: Term, b: Term) -> tuple[Items, Items] | None:
     if len(left) != len(right) or len(left) > _MAX_MATCHED:
         return None
     terms = [t for t, _ in (*left, *right)]
-    told = a.kind in ORDERLESS or all(t.kind is op.MUL for t in terms)
-    return (left, right) if told or any(n.kind is op.ITE for n in walk(*terms)) else None
+    comparable = a.kind in ORDERLESS or all(t.kind is op.MUL for t in terms)
+    return (left, right) if comparable or any(n.kind is op.ITE for n in walk(*terms)) else None
 
 
 def _flattened(term: Term) -> Iterator[Term]:

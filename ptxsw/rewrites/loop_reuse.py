@@ -76,7 +76,7 @@ class LoopReuse(LoopStreams):
                     reason = str(unfit)
                 else:
                     details, refusals = [(replace(d, test=test), proof) for d, proof in more], left
-        return details, [_untold(refusal, reason) for refusal in refusals]
+        return details, [_with_guard_reason(refusal, reason) for refusal in refusals]
 
     def _search(self) -> tuple[list[Kept], list[Refusal]]:
         details: list[Kept] = []
@@ -288,7 +288,7 @@ def _asked_for(detail: Carried | Repeated | DeferredStores) -> frozenset[int]:
     return frozenset({detail.at, detail.source})
 
 
-def _untold(refusal: Refusal, reason: str | None) -> Refusal:
+def _with_guard_reason(refusal: Refusal, reason: str | None) -> Refusal:
     """A refusal with the reason why no test before the loop helps."""
     if reason is None or not refusal.reason.endswith(_THESE):
         return refusal

@@ -24,7 +24,7 @@ from ptxsw.codegen.permuted_addresses import (
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
 from ptxsw.cost.decide import dominates, ends_by_counts
-from ptxsw.driver.kernel_state import Progress
+from ptxsw.driver.kernel_state import KernelState
 from ptxsw.driver.passes import Passes
 from ptxsw.driver.pipeline import Options
 from ptxsw.parser import parse
@@ -41,7 +41,7 @@ TILES = [path for path in CORPUS if "unrolls" in path.stem and "_O0_" not in pat
 NUMBA = CORPUS_FOLDER / "ptx" / "numba" / "matmul_shared_sm80.ptx"
 
 
-def passed(text: str, mode: str = "force", **options: object) -> Progress:
+def passed(text: str, mode: str = "force", **options: object) -> KernelState:
     """The one kernel with conflicts on its way through `bank-conflicts`."""
     names = ("memory-spaces", "bank-conflicts")
     module = parse(text)
@@ -51,19 +51,19 @@ def passed(text: str, mode: str = "force", **options: object) -> Progress:
     return next((run for run in runs if chosen(run)), runs[0])
 
 
-def chosen(run: Progress) -> list[PermutedBanks]:
+def chosen(run: KernelState) -> list[PermutedBanks]:
     details = [change.detail for made in run.attempts for change in made.changes]
     return [detail for detail in details if isinstance(detail, PermutedBanks)]
 
 
-def left(run: Progress) -> list[Left]:
+def left(run: KernelState) -> list[Left]:
     """What still conflicts."""
     (detail,) = chosen(run)
     return list(conflicts_left(scene_of(run.attempts[-1].kernel), detail.permutation))
 
 
 @cache
-def of_program(name: str, mode: str = "force") -> Progress:
+def of_program(name: str, mode: str = "force") -> KernelState:
     program = MEMORY[name]
     return passed(program.path.read_text(), mode, block=program.launches[0]().block)
 

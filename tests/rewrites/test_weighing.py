@@ -24,7 +24,7 @@ from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, togeth
 from ptxsw.cost.counted import Counted, NotCounted, Use, cannot_count
 from ptxsw.cost.decide import account, decide, gains
 from ptxsw.cost.wavefronts import Wavefronts, alike, permuted, wavefronts_of
-from ptxsw.cost.weighing import Scales, WeighedText
+from ptxsw.cost.weighing import CostGate, WeighedText
 from ptxsw.driver import passes
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.emulator.run import emulate
@@ -374,7 +374,7 @@ def test_without_ptxas_only_what_pays_by_its_own_counts_stays(
     texts = [WeighedText(module, trace)]
     texts += [WeighedText(module, trace, None if w is None else w.cycles) for w in worths]
     with pytest.raises(StopIteration) as end:
-        next(Scales("k", "sm_60", None).choose(texts, 0))
+        next(CostGate("k", "sm_60", None).choose(texts, 0))
     assert end.value.value.kept == kept
     assert end.value.value.decision.kept == (kept > 0)
 

@@ -18,7 +18,7 @@ _MOST_NODES = 60  # of a condition
 _MOST_CONDITIONS = 16
 
 
-class FewValues:
+class Enumeration:
     """The contradictions among the conditions of one run, on whose paths the same ones come again
     and again."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ptxsw.terms.enumeration import Enumeration
 from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.few_values import FewValues
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
 
@@ -35,7 +35,7 @@ def test_what_is_told_is_true() -> None:
     terms = Terms()
     n = terms.atom("n", WIDTH, Variance.UNIFORM)
     pool = conditions(terms, n)
-    run, told = FewValues(), 0
+    run, told = Enumeration(), 0
     for chosen in range(1, 1 << len(pool)):
         some = [each for at, each in enumerate(pool) if chosen >> at & 1]
         possible = any(all(evaluate(c, {n: v}) for c in some) for v in range(1 << WIDTH))
@@ -53,15 +53,15 @@ def test_values_that_an_unknown_cannot_have_do_not_count(mask: int) -> None:
     n = terms.atom("n", WIDTH, Variance.LANE, mask)
     few = terms.ult(n, terms.const(3, WIDTH))
     others = [terms.not_(terms.eq(n, terms.const(value, WIDTH))) for value in (0, 1)]
-    assert FewValues().contradict([few, *others]) == (mask == 0x5)  # whose bit for 2 is never set
+    assert Enumeration().contradict([few, *others]) == (mask == 0x5)  # whose bit for 2 is never set
 
 
 def test_conditions_about_two_unknowns_are_left_out() -> None:
     terms = Terms()
     n, m = (terms.atom(name, WIDTH, Variance.UNIFORM) for name in "nm")
     few, other = terms.ult(n, terms.const(3, WIDTH)), terms.ult(n, m)
-    assert not FewValues().contradict([few, other, terms.eq(m, terms.const(0, WIDTH))])
-    assert FewValues().contradict([few, terms.eq(n, terms.const(5, WIDTH)), other])
+    assert not Enumeration().contradict([few, other, terms.eq(m, terms.const(0, WIDTH))])
+    assert Enumeration().contradict([few, terms.eq(n, terms.const(5, WIDTH)), other])
 
 
 def test_of_low_bits_nothing_is_concluded_about_others() -> None:
@@ -71,12 +71,12 @@ def test_of_low_bits_nothing_is_concluded_about_others() -> None:
     low, lowest = terms.extract(n, 0, WIDTH), terms.extract(n, 0, 2)
     few = terms.ult(terms.sub(low, terms.const(1, WIDTH)), terms.const(3, WIDTH))  # 1, 2 or 3
     none = terms.eq(lowest, terms.const(0, 2))
-    assert FewValues().contradict([none, few]) and FewValues().contradict([few, none])
-    assert FewValues().contradict([few, none, terms.ult(n, terms.const(300, 2 * WIDTH))])
-    assert not FewValues().contradict([terms.eq(lowest, terms.const(1, 2)), few])
+    assert Enumeration().contradict([none, few]) and Enumeration().contradict([few, none])
+    assert Enumeration().contradict([few, none, terms.ult(n, terms.const(300, 2 * WIDTH))])
+    assert not Enumeration().contradict([terms.eq(lowest, terms.const(1, 2)), few])
     # 257, whose low bits are 1, is below none of these; what is read of all bits is left out.
-    assert not FewValues().contradict([few, terms.ult(terms.const(255, 2 * WIDTH), n)])
-    assert not FewValues().contradict(
+    assert not Enumeration().contradict([few, terms.ult(terms.const(255, 2 * WIDTH), n)])
+    assert not Enumeration().contradict(
         [few, terms.eq(terms.extract(n, 1, WIDTH), terms.const(200, WIDTH))]
     )
 
@@ -89,7 +89,7 @@ def test_what_is_told_of_low_bits_is_true(wide: bool) -> None:
     pool = conditions(terms, terms.extract(n, 0, WIDTH))
     if wide:
         pool[5] = terms.ult(n, terms.const(600, 10))
-    run, told = FewValues(), 0
+    run, told = Enumeration(), 0
     for chosen in range(1, 1 << len(pool)):
         some = [each for at, each in enumerate(pool) if chosen >> at & 1]
         answer = run.contradict(some)
