@@ -114,7 +114,7 @@ def run(
                 result = pipeline.optimize(text, options, name, watch=watch, jobs=processes(jobs))
     except ValueError as error:
         raise CommandError(str(error)) from error
-    write(output, result.text)
+    write(output, result.text_with_steps)
     if report is not None:
         from ptxsw.report.serial import to_json
 

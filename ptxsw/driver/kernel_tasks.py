@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
+from ptxsw.changes.steps import RewriteStep
 from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.splice import Edit
 from ptxsw.driver.batches import batched
@@ -42,6 +43,7 @@ class KernelOutcome(Struct, frozen=True):
     report: model.Kernel
     edits: tuple[Edit, ...]  # in offsets of its excerpt
     proofs: Mapping[str, str]  # SMT-LIB 2 by file name
+    steps: tuple[RewriteStep, ...] = ()  # what `verify` needs to prove it again, beside both texts
 
 
 class OutcomeStore(Protocol):
@@ -129,7 +131,7 @@ class KernelTasks:
             else:
                 kernel = yield from self._description.steps(excerpt, state, self._arch)
             proofs = _proofs(state) if self._options.smt2 else {}
-            outcome = KernelOutcome(_named(kernel), state.since, proofs)
+            outcome = KernelOutcome(_named(kernel), state.since, proofs, _steps(state))
             if self._keep is not None:
                 self._keep.put(excerpt.source.text, line, msgpack.encode(outcome))
         return replace(outcome, edits=tuple(map(excerpt.whole, outcome.edits)))
@@ -137,6 +139,23 @@ class KernelTasks:
 
 def _named(kernel: model.Kernel) -> model.Kernel:
     return replace(kernel, readable=readable(kernel.name))
+
+
+def _steps(state: KernelState) -> tuple[RewriteStep, ...]:
+    """The steps that made the text; none where both texts tell all of its proof, or where an edit
+    lies outside the kernel."""
+    span = state.excerpt.function.span
+    steps = []
+    for number, each in enumerate(state.states, 1):
+        attempt = state.attempts[each.number]
+        claims = tuple(dict.fromkeys(claim for c in attempt.changes for claim in c.claims))
+        edits = each.since if number < len(state.states) else ()
+        if any(not span.start <= e.span.start <= e.span.end <= span.end for e in edits):
+            return ()
+        ordered = sorted(edits, key=lambda e: (e.span.start, e.span.end))
+        moved = ((e.span.start - span.start, e.span.end - span.start, e.text) for e in ordered)
+        steps.append(RewriteStep(claims, attempt.shared_layout, tuple(moved)))
+    return () if steps == [RewriteStep()] else tuple(steps)
 
 
 def _proofs(state: KernelState) -> dict[str, str]:

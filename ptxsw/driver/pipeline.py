@@ -18,6 +18,7 @@ from msgspec.structs import replace
 import ptxsw
 from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.options import FORMS, MODES, SCHEMES, Options, block_shape
+from ptxsw.changes.steps import RewriteStep, comments
 from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.splice import Edit, apply
 from ptxsw.driver.command_lines import check_command
@@ -45,13 +46,21 @@ class Result(Struct, frozen=True):
     """The rewritten text (the very input where nothing was rewritten), and the report.
 
     `smt2` holds the proofs by file name, where they were asked for: each is unsatisfiable.
-    `edits` are those that made the text from the input.
+    `edits` are those that made the text from the input. `steps` are, for kernels of which the two
+    texts alone do not tell all, what `verify` proves each rewrite with; `text_with_steps` has them
+    as comments.
     """
 
     text: str
     report: Report
     smt2: Mapping[str, str] = field(default_factory=dict)
     edits: tuple[Edit, ...] = ()
+    steps: Mapping[str, tuple[RewriteStep, ...]] = field(default_factory=dict)
+
+    @property
+    def text_with_steps(self) -> str:
+        """The rewritten text, and behind it, in comments, what `verify` needs to prove it."""
+        return self.text + comments(self.steps)
 
 
 def analyze(
@@ -218,7 +227,8 @@ def _run(
     edits = tuple(edit for outcome in outcomes for edit in outcome.edits)
     report = _report(name, arch, begin, [outcome.report for outcome in outcomes])
     proofs = {file: proof for outcome in outcomes for file, proof in outcome.proofs.items()}
-    return Result(apply(text, edits), report, proofs, edits)
+    steps = {outcome.report.name: outcome.steps for outcome in outcomes if outcome.steps}
+    return Result(apply(text, edits), report, proofs, edits, steps)
 
 
 def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> Report:

@@ -15,6 +15,7 @@ from itertools import combinations, islice, product
 from msgspec import Struct
 
 from ptxsw.changes.permutation import ROW, Permutation
+from ptxsw.changes.steps import RewriteStep, read_steps
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, leaves
 from ptxsw.ptx.isa import Effect, Trait, effects, row, space
@@ -23,6 +24,7 @@ from ptxsw.validate import Outcome, Proved, validate
 from ptxsw.validate.functions import functions_alike
 from ptxsw.validate.signature_check import difference
 from ptxsw.validate.spelling import respelled
+from ptxsw.verify.composing import composed
 
 _MOST = 24
 _MOST_SHIFTS = 3
@@ -162,16 +164,27 @@ def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
 
 
 def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:
-    """What the two texts tell as they are named, unless their names alone keep them apart; under
-    the first one's names; and what they tell of shared memory that was permuted."""
+    """What the steps tell that the second text's comments name; what the two texts tell as they are
+    named, unless their names alone keep them apart; under the first one's names; and what they
+    tell of shared memory that was permuted."""
+    steps = _steps(new[0], new[1].name)
     functions = functions_alike(old[0], new[0]) or {}
     named = new[0], respelled(old[1], new[1], new[0], functions)
     with Budget(SECONDS) as budget:
+        if steps:
+            yield composed(old, new, steps, budget)
         if difference(old[0], new[0], old[1], new[1]) is None:
             yield validate(old, new, budget=budget)
         yield validate(old, named, budget=budget, renamed=functions)
         for layout in layouts(new[0], old[1], new[1]):
             yield validate(old, new, shared_layout=layout, budget=budget)
+
+
+def _steps(module: Module, kernel: str) -> tuple[RewriteStep, ...]:
+    try:
+        return tuple(read_steps(module.source.text, kernel))
+    except ValueError:
+        return ()
 
 
 def _kernel(module: Module, name: str) -> Function:

@@ -1,0 +1,57 @@
+"""A proof made of the proofs of some steps: the first text equals the next one, and so on to the
+second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptxsw.changes.steps import Replaced, RewriteStep
+from ptxsw.emulator.budget import Budget
+from ptxsw.parser import parse
+from ptxsw.ptx.errors import ParseError
+from ptxsw.ptx.ir import Function, Module
+from ptxsw.validate import Outcome, Proved, Unproved, validate
+
+Text = tuple[Module, Function]
+
+
+def composed(old: Text, new: Text, steps: Sequence[RewriteStep], budget: Budget) -> Outcome:
+    """What the proofs of all steps from `old` to `new` say together: nothing where one of them
+    fails. What a step says is proved, never believed. Raises OutOfTime."""
+    assumptions: dict[str, None] = {}
+    loops, before = 0, old
+    try:
+        for number, text in enumerate(_texts(old, new, steps)):
+            step = steps[number]
+            outcome = validate(
+                before, text, claims=step.claims, shared_layout=step.layout, budget=budget
+            )
+            if not isinstance(outcome, Proved):
+                return Unproved(f"step {number + 1} of {len(steps)}: {outcome}")
+            assumptions |= dict.fromkeys(outcome.assumptions)
+            loops, before = loops + outcome.loops, text
+    except (ValueError, ParseError, StopIteration) as error:
+        return Unproved(f"the steps do not fit the texts: {error}")
+    return Proved(tuple(assumptions), loops)
+
+
+def _texts(old: Text, new: Text, steps: Sequence[RewriteStep]) -> Iterator[Text]:
+    """The text behind each step. Raises ValueError for edits that do not fit the kernel, and
+    ParseError where they make no PTX of it."""
+    module, kernel = old
+    whole, span = module.source.text, kernel.span
+    for step in steps[:-1]:
+        body = _edited(whole[span.start : span.end], step.edits)
+        text = parse(whole[: span.start] + body + whole[span.end :])
+        yield text, next(f for f in text.kernels if f.name == kernel.name)
+    yield new
+
+
+def _edited(text: str, edits: Sequence[Replaced]) -> str:
+    parts, at = [], 0
+    for start, end, new in edits:
+        if not at <= start <= end <= len(text):
+            raise ValueError("an edit lies outside the kernel")
+        parts += [text[at:start], new]
+        at = end
+    return "".join([*parts, text[at:]])

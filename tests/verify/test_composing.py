@@ -1,0 +1,73 @@
+"""What `optimize` proved step by step, `verify` proves again from the comments behind the text."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ptxsw.driver.pipeline import Options, Result, optimize
+from ptxsw.parser import parse
+from ptxsw.verify.proving import Proof, Unproved, prove
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+MATMUL = (BENCHMARKS / "kernelgen" / "ptx" / "clang" / "matmul.ptx").read_text()
+TRANSPOSE = (BENCHMARKS / "programs" / "ptx" / "transpose-float.ptx").read_text()
+
+
+@cache
+def rewritten(text: str) -> Result:
+    return optimize(text, Options(mode="force"))
+
+
+def judged(before: str, after: str) -> Proof | Unproved:
+    first = parse(before)
+    return prove(first, parse(after), first.kernels[0].name)
+
+
+@pytest.mark.parametrize("text", [MATMUL, TRANSPOSE])
+def test_all_steps_together_are_a_proof(text: str) -> None:
+    result = rewritten(text)
+    assert result.steps and result.text != text
+    assert isinstance(judged(text, result.text_with_steps), Proof)
+
+
+def test_without_the_steps_it_is_open() -> None:
+    assert isinstance(judged(MATMUL, rewritten(MATMUL).text), Unproved)
+
+
+def test_the_comments_are_all_that_is_added() -> None:
+    result = rewritten(MATMUL)
+    added = result.text_with_steps.removeprefix(result.text)
+    assert all(line.startswith("// ptxsw step of ") for line in added.strip().splitlines())
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("mul.rn.f32", "mul.rz.f32"), ("st.global.f32", "st.volatile.global.f32"), ("+4]", "+8]"),
+    ("ld.global", "ld.volatile.global"),
+])  # fmt: skip
+def test_steps_do_not_help_another_text(old: str, new: str) -> None:
+    text, steps = rewritten(MATMUL).text, rewritten(MATMUL).text_with_steps
+    assert old in text
+    assert isinstance(judged(MATMUL, steps.replace(text, text.replace(old, new, 1))), Unproved)
+
+
+@pytest.mark.parametrize(("pattern", "new"), [
+    (r'"code":"[^"]*"', r'"code":""'),
+    (r'"code":"[^"]*"', r'"code":"} .entry k() { ret;"'),
+    (r'"register":"%\w+"', r'"register":"%nothing"'),
+    (r'"label":"[^"]*"', r'"label":"NOWHERE"'),
+    (r'"edits":\[\[\d+', r'"edits":[[99999999'),
+    (r'"edits":\[\[\d+', r'"edits":[[-5'),
+    (r'(?<=: )\{"claims".*', r'{"claims":7}'),
+    (r'(?<=: )\{"claims".*', r"{"),
+    (r'(?<=: )\{"claims".*', r'{"layout":{"shifts":[],"mask":0}}'),
+])  # fmt: skip
+def test_a_wrong_step_proves_nothing_and_is_no_fault(pattern: str, new: str) -> None:
+    result = rewritten(MATMUL)
+    spoiled = re.sub(pattern, new, result.text_with_steps)
+    assert isinstance(judged(MATMUL, spoiled), Unproved)
+    # A wrong step does not keep away what the texts alone tell.
+    assert isinstance(judged(MATMUL, spoiled.replace(result.text, MATMUL)), Proof)
