@@ -66,7 +66,7 @@ class Excerpts:
 
     def of(self, function: Function) -> Excerpt:
         """The excerpt that holds a kernel, and others only where something left in it names them,
-        or where they share an array with it whose layout they must agree on."""
+        or where they share an array with it whose declaration they must agree on."""
         source = self._module.source
         kept, new = {function.name}, {function.name, *self._needed, *self._sharing(function)}
         while new:
@@ -89,7 +89,8 @@ class Excerpts:
         return self._places.keys() & set(_OPERAND.findall(text))
 
     def _sharing(self, function: Function) -> set[str]:
-        """The kernels that name a shared array of the module which this one names."""
+        """The kernels that name a shared array of the module which this one names, unless it is
+        dynamic: nobody changes such a declaration, and each launch has an array of its own."""
         users = self._users_of_arrays.values()
         return {name for names in users if function.name in names for name in names}
 
@@ -97,7 +98,9 @@ class Excerpts:
     def _users_of_arrays(self) -> dict[str, set[str]]:
         """The kernels that name each shared array which the module declares."""
         users: dict[str, set[str]] = {
-            v.name: set() for v in self._module.variables if v.space == "shared"
+            v.name: set()
+            for v in self._module.variables
+            if v.space == "shared" and not v.is_dynamic
         }
         for kernel in self._module.kernels if users else ():
             for name in users.keys() & set(

@@ -62,6 +62,16 @@ def test_kernels_that_share_an_array_of_the_module_stay_together() -> None:
     assert [k.name for k in taken_out(module, "first").module.kernels] == ["first"]
 
 
+def test_kernels_that_name_dynamic_memory_are_taken_out_alone() -> None:
+    """Templates of one kernel often do: a file of twenty would be read twenty times."""
+    array = ".extern .shared .align 16 .b8 tile[];\n"
+    users = [
+        f".entry {name}() {{ .reg .b32 %r1; ld.shared.b32 %r1, [tile]; ret; }}\n" for name in "ab"
+    ]
+    module = parse(HEAD + array + "".join(users))
+    assert excerpt_text(module, "a") == HEAD + array + users[0] + "\n"
+
+
 def test_lines_and_edits_are_those_of_the_whole_text() -> None:
     text = HEAD + FIRST + SECOND + THIRD
     excerpt = taken_out(parse(text), "second")
