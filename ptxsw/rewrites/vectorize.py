@@ -54,6 +54,7 @@ from ptxsw.rewrites.adjacent_accesses import (
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.own_variables import alignable
+from ptxsw.rewrites.vector_gain import cannot_pay
 from ptxsw.terms.node import split
 
 _LINE = 128  # bytes
@@ -90,8 +91,13 @@ class Vectorize:
         if not groups:
             return
         search = _Search(kernel)
-        for number, group in enumerate(groups):
-            yield from search.cover(number, group)
+        outcomes = [o for number, group in enumerate(groups) for o in search.cover(number, group)]
+        changes = [outcome for outcome in outcomes if isinstance(outcome, Change)]
+        auto = kernel.options.mode == "auto"
+        reason = cannot_pay(kernel, changes) if auto and changes else None
+        for outcome in outcomes:
+            given_up = reason is not None and isinstance(outcome, Change)
+            yield Refusal(self.name, outcome.at, str(reason)) if given_up else outcome
 
     def nothing(self, kernel: Kernel) -> str:
         """See `OwnSearch`."""
@@ -137,7 +143,7 @@ class _Search:
             return None
         return place if obstacle_to_loop_copy(self.kernel, place) is None else None
 
-    def cover(self, number: int, group: Sequence[AdjacentAccess]) -> Iterator[Outcome]:
+    def cover(self, number: int, group: Sequence[AdjacentAccess]) -> Iterator[Change | Refusal]:
         """The best vectors for the accesses of a group, and why others stay as they are."""
         at = by_offset(group)
         lead = group[0].access
