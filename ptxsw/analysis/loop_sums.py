@@ -82,8 +82,8 @@ class LoopSums:
     def again_by_count(self) -> Term | None:
         """The same as what held before any iteration but the first, over the count of those before
         it and values from before the loop; None where that depends on how the loop is entered."""
-        held = self._trace.again.get(self.terms.iteration(self._facts.label), frozenset())
-        return next(iter(held)) if len(held) == 1 else None
+        entries = self._trace.entries.get(self.terms.iteration(self._facts.label), ())
+        return entries[0].again if len(entries) == 1 else None
 
     def changes(self, atom: Term) -> bool:
         """May an atom be another value in another iteration?"""

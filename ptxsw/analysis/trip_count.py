@@ -1,22 +1,32 @@
-"""How often a loop goes round: counted where its counter starts as a literal and is compared with
-one, else assumed. Counted loops end in every lane, even in one whose other registers hold arbitrary
-values."""
+"""How often a loop goes round, as a number.
+
+It is counted where its counter starts as a literal and is compared with one. Counted loops end in
+every lane, even in one whose other registers hold arbitrary values. Of others the most may be
+known: the rest of an unrolled loop, `n & 3` iterations, or `s /= 2` from the size of a block on.
+Where nothing is known, `TRIPS` are assumed. (Bounds over parameters: `facts.iteration_bounds`.)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from ptxsw.emulator.recurrences import Iterations
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.conditions import decided
+from ptxsw.facts.grid import Grid
+from ptxsw.facts.ranges import most_trips
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import Facts, closure, defs
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Function, Instruction, Int, Module, Reg
+from ptxsw.ptx.ir import Function, Instruction, Module
 from ptxsw.terms import op
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.terms import Terms
 
 TRIPS: Final = 16
@@ -40,6 +50,53 @@ def iterations(trace: Trace, loop: Loop) -> int | None:
     return counted_iterations(trace.module, trace.function, trace.cfg, loop)
 
 
+def most_iterations(trace: Trace, loop: Loop, sizes: Mapping[str, int]) -> int | None:
+    """How often a loop's body is run at most, where blocks have some sizes; None where that may be
+    any number."""
+    label = trace.cfg.name(loop.header)
+    bounds = [_most_values(trace, label, sizes), _most_counted(trace, label)]
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _most_values(trace: Trace, label: str, sizes: Mapping[str, int]) -> int | None:
+    """By what a register such as `s *= 2` holds in each iteration."""
+    for atom, counted in trace.iterations.items():
+        if atom.of[0] == label:
+            for number, iteration in enumerate(counted, 1):
+                if number_of(iteration.again, sizes) == 0:
+                    return number
+    return None
+
+
+def _most_counted(trace: Trace, label: str) -> int | None:
+    """By where its counter starts and ends."""
+    terms = trace.terms
+    grid = Grid.of(trace, {}, lambda claim, given: bool(decided(terms, claim, tuple(given))))
+    return most_trips(grid, label)
+
+
+def values_in(counted: Iterations, sizes: Mapping[str, int]) -> tuple[list[int], bool]:
+    """A register's values in the iterations of a loop, as long as another may follow, and whether
+    it is known when none does; no values where they depend on what only the run knows."""
+    values: list[int] = []
+    for iteration in counted:
+        value = number_of(iteration.value, sizes)
+        if value is None:
+            return [], False
+        values.append(value)
+        if number_of(iteration.again, sizes) == 0:
+            return values, True
+    return values, False
+
+
+def number_of(term: Term, sizes: Mapping[str, int]) -> int | None:
+    """The value of a term in which there is nothing but sizes of the block."""
+    leaves = unknowns(term)
+    if any(leaf.value not in sizes for leaf in leaves):
+        return None
+    return evaluate(term, {leaf: sizes[leaf.value] for leaf in leaves})
+
+
 def counted_iterations(module: Module, function: Function, cfg: Cfg, loop: Loop) -> int | None:
     """The same of a kernel that was not run symbolically."""
     sources = {source for source, _ in loop.exits}
@@ -55,56 +112,6 @@ def counted_iterations(module: Module, function: Function, cfg: Cfg, loop: Loop)
         return None
     machine = SymbolicMachine(module, function, Terms())
     return _count(machine, cfg, loop, branch, stays, inside, wanted)
-
-
-def most_iterations(cfg: Cfg, loop: Loop) -> int | None:
-    """A bound of how often a loop's body is run that counts what unrolling left over:
-
-        and.b32 %r2, %r1, 3;         LOOP: ...
-                                           add.s32 %r2, %r2, -1;
-                                           setp.ne.s32 %p1, %r2, 0;
-                                           @%p1 bra LOOP;
-
-    None where it is no such loop."""
-    for source, _ in loop.exits:
-        branch = cfg.instructions[cfg.blocks[source].end - 1]
-        for compared in _sources(cfg, branch.guard.reg if branch.guard is not None else None):
-            if compared.opcode == "setp" and {"ne", "eq"} & set(compared.modifiers):
-                bounds = [_remainder(cfg, loop, one) for one in compared.operands[1:]]
-                if found := [bound for bound in bounds if bound is not None]:
-                    return min(found)
-    return None
-
-
-def _sources(cfg: Cfg, operand: object) -> list[Instruction]:
-    if not isinstance(operand, Reg):
-        return []
-    return [cfg.instructions[at] for at in cfg.writers.get(operand, ())]
-
-
-def _remainder(cfg: Cfg, loop: Loop, operand: object) -> int | None:
-    """The largest value of a register that a loop counts down by one, where that is the remainder
-    by a small power of two; the same where it counts up from 0 to such a value."""
-    inside = set(cfg.indices(loop.blocks))
-    if not isinstance(operand, Reg):
-        return None
-    masks: list[int] = []
-    work, seen = [operand], {operand}
-    while work:
-        for at in cfg.writers.get(work.pop(), ()):
-            one = cfg.instructions[at]
-            last = one.operands[-1]
-            if one.opcode == "and" and isinstance(last, Int) and at not in inside:
-                masks.append(last.value)
-            elif one.opcode in ("mov", "add", "sub") and isinstance(one.operands[1], Reg):
-                if one.opcode != "mov" and not (isinstance(last, Int) and abs(last.value) == 1):
-                    return None
-                more = one.operands[1]
-                work += [more] if more not in seen else []
-                seen.add(more)
-            elif not (one.opcode == "mov" and isinstance(last, Int) and last.value == 0):
-                return None
-    return max(masks) if masks and 0 < max(masks) < TRIPS else None
 
 
 def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:

@@ -16,6 +16,7 @@ from ptxsw.emulator.memory import SPACES, ended
 from ptxsw.emulator.record import Record, followed, followed_anyway, live_registers, tracked
 from ptxsw.emulator.recurrences import (
     LoopFacts,
+    condition_inside,
     condition_to_go_on,
     enter,
     exit_predicates,
@@ -133,7 +134,7 @@ class Emulation:
             self.paths_around,
             self.record.operands(),
             {a: t for entered in self.joins.entered.values() for a, t in
-            entered.iterations.items()}, {entered.count: entered.again for entered in
+            entered.iterations.items()}, {entered.count: entered.entries for entered in
             self.joins.entered.values()}, self.facts, self.steps,
             self.names,
         )  # fmt: skip
@@ -198,6 +199,7 @@ class Emulation:
         ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
         self.iteration = None
         latest = [state for _, state in ends.get(loop.header, [])]
+        again = condition_to_go_on(self.cfg, loop, self.joins.predicates, self.terms)
         steps, after = find_steps(entry, modified, [s.env for s in latest], self.terms)
         return LoopFacts(
             loop.header,
@@ -207,7 +209,8 @@ class Emulation:
             steps,
             after,
             exit_predicates(self.cfg, loop, self.joins.predicates),
-            condition_to_go_on(self.cfg, loop, self.joins.predicates, self.terms),
+            again,
+            again or condition_inside(self.cfg, loop, self.joins.predicates, self.terms),
             frozenset(
                 space
                 for number in loop.blocks

@@ -9,7 +9,7 @@ state that enters it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -37,19 +37,30 @@ class LoopFacts(Struct, frozen=True):
     after: Mapping[Reg, Term]  # other modified registers after one iteration
     exits: tuple[Term, ...] | None  # predicates by which lanes leave; None: not in step
     again: Term | None  # the condition that another follows, over values after the iteration
+    goes_on: Term | None  # where that is not known: the condition to pass the first exit
     writes: frozenset[str]  # spaces that the loop may write
     addresses: Mapping[int, Term]  # of the accesses that the iteration made, by instruction
     values: Mapping[int, Term]  # what an instruction of the iteration leaves in its only register
 
 
+class LoopEntry(Struct, frozen=True):
+    """A way into a loop: `again` held before every iteration but the first, true where it is not
+    known; `given` held as the loop was entered. `inside` tells whether `again` is of a test inside
+    the loop, before what an iteration does if it passes that."""
+
+    again: Term
+    given: tuple[Term, ...]
+    inside: bool = False
+
+
 class Entered(Struct, frozen=True):
-    """A loop as one state entered it."""
+    """A loop as some states entered it."""
 
     atoms: Mapping[Term, Term]  # what each atom of the current iteration is called after the loop
     uniform: bool  # do all lanes that entered together leave together?
     iterations: Mapping[Term, Iterations]  # of atoms whose values in the first iterations are known
     count: Term  # the number of iterations made
-    again: frozenset[Term]  # of each state what held before each iteration but the first
+    entries: tuple[LoopEntry, ...]  # those that differ in what held before each other iteration
 
 
 class IterationValue(Struct, frozen=True):
@@ -91,6 +102,19 @@ def condition_to_go_on(
         if len(taken) == 1 and ends_iterations(cfg, number, loop):
             stays = cfg.blocks[number].successors[0] in loop.blocks
             return taken[0] if stays else terms.not_(taken[0])
+    return None
+
+
+def condition_inside(
+    cfg: Cfg, loop: Loop, predicates: Mapping[int, Iterable[Term]], terms: Terms
+) -> Term | None:
+    """The condition under which lanes go on from the first exit of a loop, where one branch decides
+    in every iteration."""
+    for number in cfg.in_order({source for source, _ in loop.exits}):
+        taken = tuple(predicates.get(number, ()))
+        inside = [successor in loop.blocks for successor in cfg.blocks[number].successors]
+        if len(taken) == 1 and len(inside) == 2 and executes_every_iteration(cfg, number, loop):
+            return taken[0] if inside[0] else terms.not_(taken[0])
     return None
 
 
@@ -148,30 +172,26 @@ def enter(
     count = terms.iteration(facts.label)
     iterations = _iterations(facts, [state.env for state in states], level, terms)
     atoms: dict[Term, None] = {count: None}
-    again = frozenset(_again(facts, state.env, count, terms) for state in states)
+    given: dict[Term, tuple[Term, ...]] = {}
     for state in states:
-        atoms.update(dict.fromkeys(_begin(facts, state, count, level, terms)))
+        before = state.conditions
+        made, again = _begin(facts, state, count, level, terms)
+        atoms.update(dict.fromkeys(made))
+        given[again] = tuple(c for c in given.get(again, before) if c in before)
+    inside = facts.again is None
+    entries = tuple(LoopEntry(again, known, inside) for again, known in given.items())
     uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
     counts = {atom: iterations[atom] for atom in atoms if atom in iterations}
     left = {a: a if uniform else terms.behind(a) for a in atoms}
-    return Entered(left, uniform, counts, count, again)
-
-
-def _again(facts: LoopFacts, before: Mapping[Reg, Term], count: Term, terms: Terms) -> Term:
-    """The condition of the way back that led to any iteration but the first; true where nothing is
-    known of it."""
-    if facts.again is None:
-        return terms.const(1, 1)
-    sides = _Iteration(facts, dict(before), count, terms).before_and_now(facts.again)
-    return terms.const(1, 1) if sides is None else sides[1]
+    return Entered(left, uniform, counts, count, entries)
 
 
 def _begin(
     facts: LoopFacts, state: State, count: Term, level: Mapping[Reg, Variance], terms: Terms
-) -> list[Term]:
-    """Put the values of iteration `count` into one state. Returns the atoms made for it."""
-    before = dict(state.env)
-    iteration = _Iteration(facts, before, count, terms)
+) -> tuple[list[Term], Term]:
+    """Put the values of iteration `count` into one state. Returns the atoms made for it, and the
+    condition of the way back that led to any iteration but the first."""
+    iteration = _Iteration(facts, dict(state.env), count, terms)
     atoms: list[Term] = []
     for reg, atom in facts.entry.items():
         if reg not in facts.modified:
@@ -188,14 +208,18 @@ def _begin(
         # The iterations before this one have written. The mark is negative, as no instruction's is:
         # memory at the header is another time than behind any store of the body.
         state.epochs = ended(state.epochs, facts.writes, -1 - facts.header)
-    if facts.again is not None:
-        # A rotated loop tests at its end what its guard tested before the first iteration: a
-        # condition that holds on entry and on the way back holds in every iteration.
-        sides = iteration.before_and_now(facts.again)
-        first = None if sides is None else sides[0]
-        if sides is not None and (first is terms.const(1, 1) or first in state.conditions):
-            state.conditions = state.assume(sides[1])
-    return atoms
+    for bound in iteration.falling(state.env):
+        state.conditions = state.assume(bound)
+    asked = facts.again or facts.goes_on
+    sides = None if asked is None else iteration.condition(asked, state.env)
+    if sides is None:
+        return atoms, terms.const(1, 1)
+    # A rotated loop tests at its end what its guard tested before the first iteration: a condition
+    # that holds on entry and on the way back holds in every iteration.
+    first, again = sides
+    if first is terms.const(1, 1) or first in state.conditions:
+        state.conditions = state.assume(again)
+    return atoms, again
 
 
 def _unfollowed(facts: LoopFacts, reg: Reg, level: Mapping[Reg, Variance], terms: Terms) -> Term:
@@ -279,6 +303,30 @@ class _Iteration:
         before = substitute(self._terms, after, self._first.get)
         return before, substitute(self._terms, after, self._last.get)
 
+    def condition(self, again: Term, now: Mapping[Reg, Term]) -> tuple[Term, Term] | None:
+        """The same of the condition on which the loop goes round. It may ask about values with
+        which the next iteration begins: `s *= 2; if (s < n) goto LOOP`. `now` has this one's."""
+        terms, first, last = self._terms, dict[Term, Term](), dict[Term, Term]()
+        for reg, after in self._facts.after.items():
+            # As comparisons with numbers see what was extended, too.
+            of = after.args[0] if after.kind is op.ZEXT else after
+            if of.kind is not op.CONST:
+                first[of] = terms.extract(self._before[reg], 0, of.width)
+                last[of] = terms.extract(now[reg], 0, of.width)
+        numbers = {of: terms.const(0, of.width) for of in first}
+        if not invariant(substitute(terms, again, numbers.get), self._unstable):
+            return None
+        return (
+            substitute(terms, again, {**self._first, **first}.get),
+            substitute(terms, again, {**self._last, **last}.get),
+        )
+
+    def falling(self, now: Mapping[Reg, Term]) -> Iterator[Term]:
+        """That registers which only fall, such as in `s /= 2`, are no more than they began with."""
+        for reg, after in self._facts.after.items():
+            if _falls(after, self._facts.entry[reg]):
+                yield self._terms.ule(now[reg], self._before[reg])
+
     def follow(self, reg: Reg) -> Term | None:
         """The value of a register that is a function of induction variables on entry, and is
         made the same function of them in every iteration: `i - 2` kept beside `i`."""
@@ -289,6 +337,15 @@ class _Iteration:
         if sides is None or sides[0] is not self._before[reg]:
             return None
         return sides[1]
+
+
+def _falls(after: Term, before: Term) -> bool:
+    """Is a value surely no more than another one, read as unsigned?"""
+    if after.kind is op.UDIV:
+        value, by = after.args
+        return value is before and by.kind is op.CONST and by.value > 0
+    high = after.args[0] if after.kind is op.ZEXT else after
+    return high.kind is op.EXTRACT and high.args[0] is before
 
 
 def _variances(facts: LoopFacts, before: Mapping[Reg, Term]) -> dict[Reg, Variance]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from ptxsw.emulator.recurrences import Iterations, LoopFacts
+from ptxsw.emulator.recurrences import Iterations, LoopEntry, LoopFacts
 from ptxsw.emulator.state import Step
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg
@@ -140,9 +140,8 @@ class Trace(Struct, frozen=True, dict=True):
     operands: Mapping[int, tuple[OperandValues, ...]]  # of instructions that were followed
     iterations: Mapping[Term, Iterations] = field(default_factory=dict)
     """Of registers such as `s *= 2`."""
-    again: Mapping[Term, frozenset[Term]] = field(default_factory=dict)
-    """By the count of a loop's iterations: for each way in, the condition that held before every
-    iteration but the first; true where it is not known."""
+    entries: Mapping[Term, tuple[LoopEntry, ...]] = field(default_factory=dict)
+    """The ways into a loop, by the count of its iterations."""
     loop_facts: Mapping[int, LoopFacts] = field(default_factory=dict)
     """What one iteration of each loop does, by header."""
     steps: Sequence[Step | None] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from ptxsw.emulator.recurrences import LoopEntry
 from ptxsw.emulator.trace import Trace
 from ptxsw.facts.path_facts import PathFacts
 from ptxsw.terms import op
@@ -41,7 +42,7 @@ class Grid:
         self,
         terms: Terms,
         most: Mapping[Term, int],
-        again: Mapping[Term, frozenset[Term]],
+        entries: Mapping[Term, tuple[LoopEntry, ...]],
         holds: Holds,
         shape: tuple[int, int, int] | None = None,
     ) -> None:
@@ -50,7 +51,7 @@ class Grid:
         self.most = {atom: value for atom, value in most.items() if self.is_shared(atom)}
         # The same for the solver, which does not know `most`.
         self._limits = [terms.ule(t, terms.const(n, t.width)) for t, n in self.most.items()]
-        self.again = {loop_counted(count): (count, found) for count, found in again.items()}
+        self.loops = {loop_counted(count): (count, ways) for count, ways in entries.items()}
         self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (0, 0, 0), strict=True)}
         self._spans = _Spans(self.most)
         self.numbers: dict[Term, None] = {}  # the parameters and sizes that were met
@@ -59,7 +60,7 @@ class Grid:
     @classmethod
     def of(cls, trace: Trace, most: Mapping[Term, int], holds: Holds) -> Grid:
         """The grid of a kernel that was run symbolically."""
-        return cls(trace.terms, most, trace.again, holds, trace.function.block_shape)
+        return cls(trace.terms, most, trace.entries, holds, trace.function.block_shape)
 
     def holds(self, claim: Term, given: Iterable[Term]) -> bool:
         """Is a condition proved from others, and from what atoms are known to be at most?"""

@@ -19,10 +19,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from ptxsw.emulator.recurrences import LoopEntry
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.conditions import MAX_SIZE, Inequality, comparisons
 from ptxsw.facts.grid import AXES, FARTHEST, Grid, Unbounded, loop_counted, per_thread
-from ptxsw.facts.iteration_bounds import line_in_loop, most_iterations
+from ptxsw.facts.iteration_bounds import line_in_loop, most_iterations, of_this_iteration
 from ptxsw.facts.path_facts import PathFact
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
@@ -83,6 +84,23 @@ def as_number(
     """A term as a number where some conditions hold, and what that needs. Raises Unbounded."""
     path = _Path(grid, given)
     return path.number(term, signed=signed), frozenset(path.needs)
+
+
+def most_trips(grid: Grid, label: str) -> int | None:
+    """How often the body of a loop is run at most, by plain numbers."""
+    count, entries = grid.loops.get(label, (None, ()))
+    trips = [_most_by_way(grid, count, entry) for entry in entries if count is not None]
+    return max((n for n in trips if n is not None), default=None) if None not in trips else None
+
+
+def _most_by_way(grid: Grid, count: Term, entry: LoopEntry) -> int | None:
+    path = _Path(grid, (of_this_iteration(grid.terms, count, entry.again),) * entry.inside)
+    try:
+        most = most_iterations(path, count, (entry,))
+    except Unbounded:
+        return None
+    parts = most.denominator
+    return None if path.needs else grid.span(most * parts)[1] // parts + 1
 
 
 class _Path:
@@ -260,10 +278,11 @@ class _Path:
         """What threads start at, each at its own place, and go on from by a common step, as one
         number: it stays below the end of the loop, however large the step is."""
         for atom in sorted(value.atoms, key=lambda a: a.id):
-            count, again = self.grid.again.get(loop_counted(atom), (None, frozenset()))
+            count, entries = self.grid.loops.get(loop_counted(atom), (None, ()))
             line = None
             if count is not None:
-                line = self._once("line", partial(line_in_loop, count=count, again=again), count)
+                find = partial(line_in_loop, count=count, entries=entries)
+                line = self._once("line", find, count)
             parted = value.parted(atom)
             if line is None or parted is None or not per_thread(line.start.atoms):
                 continue
@@ -284,34 +303,35 @@ class _Path:
         """The lowest and the highest value of an atom for any thread."""
         interval = self._bounds.get(atom)
         if interval is None:
-            bounds = dict(zip(("low", "high"), self._default(atom), strict=True))
+            bounds: dict[str, Polynomial | Unbounded] = {"low": Polynomial()}  # as of any atom
+            try:
+                bounds["high"] = self._highest(atom)
+            except Unbounded as reason:
+                bounds["high"] = reason
             for side, value, needs in self._once("told", _Path._decisions).get(atom, ()):
                 bounds[side] = value
-                for need in needs:
-                    self.needs[need] = None
-            interval = self._bounds[atom] = bounds["low"], bounds["high"]
+                self.needs.update(dict.fromkeys(needs))
+            interval = self._bounds[atom] = _known(bounds["low"]), _known(bounds["high"])
         return interval
 
-    def _default(self, atom: Term) -> Bounds:
-        """Bounds that need no condition of the path."""
-        zero, name = Polynomial(), str(atom.value)
+    def _highest(self, atom: Term) -> Polynomial:
+        """The highest value of an atom where no condition of the path tells it."""
+        name = str(atom.value)
         axis = name[-1]
         if atom.kind is op.ATOM and name in (f"%tid.{axis}", f"%ctaid.{axis}"):
-            size = self.grid.size(f"%n{name[1:]}")
-            return zero, size - 1
+            return self.grid.size(f"%n{name[1:]}") - 1
         if name == f"grid index {axis}":
-            size = self.grid.size(f"%ntid.{axis}") * self.grid.size(f"%nctaid.{axis}")
-            return zero, size - 1
-        if loop_counted(atom) in self.grid.again:
-            count, again = self.grid.again[loop_counted(atom)]
-            most = partial(most_iterations, count=count, again=again)
-            return zero, self._once("iterations", most, count)
+            return self.grid.size(f"%ntid.{axis}") * self.grid.size(f"%nctaid.{axis}") - 1
+        if loop_counted(atom) in self.grid.loops:
+            count, entries = self.grid.loops[loop_counted(atom)]
+            most = partial(most_iterations, count=count, entries=entries)
+            return self._once("iterations", most, count)
         whole = atom.args[0] if atom.kind is op.EXTRACT and atom.value == 0 else None
         if whole is not None and self.grid.is_parameter(whole) and self.grid.is_shared(whole):
-            return zero, self.read(whole)  # the rest of a count: no more than the count
+            return self.read(whole)  # the rest of a count: no more than the count
         if ones(atom) >> OPAQUE_BITS:
             raise Unbounded("its index is not bounded")
-        return zero, Polynomial.constant(ones(atom))
+        return Polynomial.constant(ones(atom))
 
     # ------------------------------------------------------------ conditions
 
@@ -348,3 +368,10 @@ class _Path:
         if factor == Polynomial.constant(-1):
             return own[0], "low", rest
         return None
+
+
+def _known(bound: Polynomial | Unbounded) -> Polynomial:
+    """Raises Unbounded where it is the reason why there is none."""
+    if isinstance(bound, Unbounded):
+        raise bound
+    return bound

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ptxsw.analysis.active_lanes import ActiveLanes
-from ptxsw.analysis.trip_count import iterations, most_iterations
+from ptxsw.analysis.trip_count import TRIPS, iterations, most_iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.findings.kernel_source import KernelSource
@@ -27,8 +27,6 @@ from ptxsw.terms.node import walk
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.readings import UnwrappedReading
 
-TRIPS = 16
-"""Taken for a loop whose trip count is not known."""
 _ROWS = frozenset({"%tid.y", "%tid.z"})
 _MOST = 1 << 20  # times that an instruction is executed
 
@@ -174,7 +172,8 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             if waits_for_mbarrier(self.trace.cfg, loop):
                 count = 1
             if count is None:
-                count = min(TRIPS, most_iterations(self.trace.cfg, loop) or TRIPS)
+                most = most_iterations(self.trace, loop, self.warps.sizes)
+                count = TRIPS if most is None else min(most, TRIPS)
             self._trips[header] = count
         return count
 

@@ -13,15 +13,14 @@ from ptxsw.analysis.coalescing import common_step, is_uniform
 from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.shared_banks import inside_array
 from ptxsw.analysis.traffic import Traffic
+from ptxsw.analysis.trip_count import values_in
 from ptxsw.analysis.warps import Block, Warps
-from ptxsw.emulator.recurrences import Iterations
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.report import model
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
 from ptxsw.report.source_places import source_places
-from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import Term, unknowns, walk
+from ptxsw.terms.node import Term, walk
 from ptxsw.terms.readings import UnwrappedReading
 from ptxsw.terms.show import show
 from ptxsw.terms.substitution import substitute
@@ -207,7 +206,7 @@ def _turning(trace: Trace, access: Access, warps: Warps) -> _Turning | None:
     if len(changing) != 1:
         return None
     [atom] = changing
-    values, ends = _values(trace.iterations[atom], warps)
+    values, ends = values_in(trace.iterations[atom], warps.sizes)
     if not ends and access.space != "shared":
         return None
     cases: list[Traffic] = []
@@ -226,28 +225,6 @@ def _turning(trace: Trace, access: Access, warps: Warps) -> _Turning | None:
     worst = max(cases, key=lambda one: one.sectors()[0] or 0)
     name = str(atom.value).rpartition(", ")[2].rstrip(")").lstrip("%")
     return _Turning(name, figures, worst)
-
-
-def _values(counted: Iterations, warps: Warps) -> tuple[list[int], bool]:
-    """The register's values, as long as another iteration may follow, and whether it is known when
-    none does; no values where they depend on what only the run knows."""
-    values: list[int] = []
-    for iteration in counted:
-        value, again = _number(iteration.value, warps), _number(iteration.again, warps)
-        if value is None:
-            return [], False
-        values.append(value)
-        if again == 0:
-            return values, True
-    return values, False
-
-
-def _number(term: Term, warps: Warps) -> int | None:
-    """The value of a term in which there is nothing but sizes of the block."""
-    leaves = unknowns(term)
-    if any(leaf.value not in warps.sizes for leaf in leaves):
-        return None
-    return evaluate(term, {leaf: warps.sizes[leaf.value] for leaf in leaves})
 
 
 def _at_value(trace: Trace, access: Access, atom: Term, value: int) -> Access:

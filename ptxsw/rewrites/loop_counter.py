@@ -26,7 +26,7 @@ from ptxsw.codegen.loop_guard import (
     Multiple,
     NotNegative,
 )
-from ptxsw.facts.conditions import comparisons
+from ptxsw.facts.iteration_bounds import until_0, while_ordered
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, factors, split
@@ -115,16 +115,12 @@ class Counting:
         return self._read(self._sums.again)
 
     def _read(self, again: Term) -> LoopCounter:
-        if (
-            again.kind is op.NOT
-            and again.args[0].kind is op.EQ
-            and again.args[0].args[0].width == 32
-        ):
-            return self._until_equal(self._terms.sub(*again.args[0].args))
-        compared = list(comparisons([again], self._terms))
-        if len(compared) != 1 or compared[0].a.width != 32:
+        difference = until_0(again, self._terms)
+        if difference is not None and difference.width == 32:
+            return self._until_equal(difference)
+        one = while_ordered(again, self._terms)
+        if one is None or one.a.width != 32:
             raise UncountedLoop(_UNKNOWN)
-        (one,) = compared
         return self._while_less(one.a, one.b, one.strict, one.signed)
 
     def _until_equal(self, difference: Term) -> LoopCounter:

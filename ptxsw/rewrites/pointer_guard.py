@@ -26,6 +26,7 @@ from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.changes.claim import Claim
 from ptxsw.codegen.lower_strength_reduction import PointerGuard
 from ptxsw.codegen.versioning import LoopPlace
+from ptxsw.facts.iteration_bounds import until_0
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
 from ptxsw.flow.flow_graph import Loop
@@ -34,7 +35,6 @@ from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import signed_number
 from ptxsw.rewrites.loop_guard import deciding_comparison, last_writer
-from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 
 _EQUAL = frozenset({"eq", "ne"})
@@ -147,10 +147,8 @@ class PointerGuards:
     def _until_0(self, again: Term | None) -> tuple[int, tuple[tuple[Term, int], ...]]:
         """The number and the other summands of the difference of 32 bits on which a loop goes round
         until it is 0; none where there is no such difference."""
-        if again is None or again.kind is not op.NOT or again.args[0].kind is not op.EQ:
-            return 0, ()
-        a, b = again.args[0].args
-        return split(self._sums.terms.sub(a, b)) if a.width == 32 else (0, ())
+        left = None if again is None else until_0(again, self._sums.terms)
+        return (0, ()) if left is None or left.width != 32 else split(left)
 
     def _is_free(self) -> bool:
         """Does an iteration need the counter for the comparison only?"""

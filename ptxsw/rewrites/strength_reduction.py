@@ -45,6 +45,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ptxsw.analysis.loop_sums import LoopSums
+from ptxsw.analysis.trip_count import TRIPS
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.plan import Proof
@@ -65,7 +66,6 @@ from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_guard import LoopGuard
 from ptxsw.rewrites.pointer_guard import PointerGuards, ending_comparison
 
-_TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
 _MOST_BLOCKS = 24  # of a loop: `validate` follows every path through it
@@ -209,7 +209,7 @@ class _Search:
         if obstacle is not None:
             raise UncountedLoop(obstacle)
         conditions = counting.conditions(chosen.indices, counter)
-        worth = Worth(_TEST + 2 * len(conditions) - chosen.gain * _TRIPS)
+        worth = Worth(_TEST + 2 * len(conditions) - chosen.gain * TRIPS)
         if worth.instructions >= 0:
             raise UncountedLoop("the test before the loop would cost more than the loop saves")
         exact = f"{fresh_prefix(self.kernel.text)}exact{self.number}"
@@ -223,7 +223,7 @@ class _Search:
         if len(self.loop.latches) != 1:
             return None
         chosen = addresses.with_pointers(NO_BASES, None)
-        worth = Worth(_START * len(chosen.pointers) - chosen.gain * _TRIPS)
+        worth = Worth(_START * len(chosen.pointers) - chosen.gain * TRIPS)
         if chosen.gain <= 0 or worth.instructions >= 0:
             return None
         try:
@@ -245,7 +245,7 @@ class _Search:
         test, claims = outcome
         return Change(
             "strength-reduction", comparison, frozenset({comparison}), Proof(), test,
-            worth=Worth(1 - _TRIPS), claims=claims,
+            worth=Worth(1 - TRIPS), claims=claims,
         )  # fmt: skip
 
     def _detail(

@@ -100,6 +100,58 @@ LOOPS = {
         "mov.u32 %r8, %r6;\nLOOP:",
         "add.s32 %r8, %r8, 256;\nsetp.lt.u32 %p4, %r8, %r2;\n@%p4 bra LOOP;",
     ),
+    "rest of an unrolled loop": (
+        "and.b32 %r9, %r2, 3;\nsetp.eq.s32 %p3, %r9, 0;\n@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nadd.s32 %r9, %r9, -1;\n"
+        "setp.ne.s32 %p4, %r9, 0;\n@%p4 bra LOOP;",
+    ),
+    "rest that differs by thread": (
+        "and.b32 %r9, %r6, 3;\nsetp.eq.s32 %p3, %r9, 0;\n@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nadd.s32 %r9, %r9, -1;\n"
+        "setp.ne.s32 %p4, %r9, 0;\n@%p4 bra LOOP;",
+    ),
+    "entered on two ways": (
+        "setp.lt.s32 %p3, %r2, 1;\n@%p3 bra END;\nand.b32 %r9, %r2, 1;\n"
+        "setp.eq.s32 %p5, %r9, 0;\n@%p5 bra LOOP;\nadd.s32 %r8, %r8, 1;\n"
+        "setp.ge.s32 %p6, %r8, %r2;\n@%p6 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nsetp.lt.s32 %p4, %r8, %r2;\n@%p4 bra LOOP;",
+    ),
+    "down, tested ahead": (  # as nvcc unrolls
+        "mov.u32 %r8, %r2;\nsetp.lt.s32 %p3, %r2, 1;\n@%p3 bra END;\nLOOP:",
+        "setp.gt.s32 %p4, %r8, {step};\nsub.s32 %r8, %r8, {step};\n@%p4 bra LOOP;",
+    ),
+    "down, tested ahead, not guarded": (
+        "add.s32 %r8, %r2, 3;\nLOOP:",
+        "setp.gt.s32 %p4, %r8, {step};\nsub.s32 %r8, %r8, {step};\n@%p4 bra LOOP;",
+    ),
+    "from each thread on": (
+        "mov.u32 %r8, %r6;\nsetp.ge.s32 %p3, %r8, %r2;\n@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nsetp.lt.s32 %p4, %r8, %r2;\n@%p4 bra LOOP;",
+    ),
+    "up to each thread": (
+        "setp.lt.s32 %p3, %r6, 1;\n@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nsetp.lt.s32 %p4, %r8, %r6;\n@%p4 bra LOOP;",
+    ),
+    "up to a bound of 64 bits": (
+        "mul.wide.s32 %rd5, %r2, 3;\nsetp.lt.s32 %p3, %r2, 1;\n@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\ncvt.s64.s32 %rd4, %r8;\n"
+        "setp.lt.s64 %p4, %rd4, %rd5;\n@%p4 bra LOOP;",
+    ),
+    "strided, to a bound of 64 bits": (
+        "mul.wide.s32 %rd5, %r2, 3;\nmov.u32 %r11, %nctaid.x;\nmul.lo.s32 %r12, %r4, %r11;\n"
+        "mov.u32 %r8, %r6;\ncvt.s64.s32 %rd4, %r8;\nsetp.ge.s64 %p3, %rd4, %rd5;\n"
+        "@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, %r12;\ncvt.s64.s32 %rd4, %r8;\nsetp.lt.s64 %p4, %rd4, %rd5;\n"
+        "@%p4 bra LOOP;",
+    ),
+    "halved": (
+        "mov.u32 %r8, %r2;\nsetp.lt.s32 %p3, %r2, 1;\n@%p3 bra END;\nLOOP:",
+        "shr.u32 %r8, %r8, {step};\nsetp.ne.s32 %p4, %r8, 0;\n@%p4 bra LOOP;",
+    ),
+    "doubled": (
+        "mov.u32 %r8, 1;\nsetp.le.u32 %p3, %r2, 1;\n@%p3 bra END;\nLOOP:",
+        "shl.b32 %r8, %r8, {step};\nsetp.lt.u32 %p4, %r8, %r2;\n@%p4 bra LOOP;",
+    ),
     "at least once": (
         "LOOP:",
         "add.s32 %r8, %r8, {step};\nsetp.lt.s32 %p4, %r8, %r2;\n@%p4 bra LOOP;",
@@ -266,6 +318,11 @@ def test_no_thread_leaves_its_range(seed: int) -> None:
         ("grid", "less", "up", "away"),
         ("grid", "none", "strided", "along"),
         ("thread", "none", "strided", "along"),
+        ("grid", "less", "tested first", "rows"),
+        ("grid", "less", "entered on two ways", "rows"),
+        ("grid", "less", "down, tested ahead", "linear"),
+        ("thread", "none", "up to a bound of 64 bits", "linear"),
+        ("grid", "none", "strided, to a bound of 64 bits", "along"),
     ],
 )
 def test_bounds_are_reached(index: str, guard: str, loop: str, place: str) -> None:
@@ -280,14 +337,20 @@ def test_bounds_are_reached(index: str, guard: str, loop: str, place: str) -> No
     assert max(written) + 1 == max(each.stop for each in allowed)
 
 
+@pytest.mark.parametrize("loop", ["halved", "doubled", "rest that differs by thread"])
+def test_what_no_fixed_step_changes_has_a_range(loop: str) -> None:
+    text = kernel("thread", "none", loop, "along", "unsigned")
+    found = ranges(text)
+    assert not isinstance(found, str), found
+    for m in (1, 2, 3, 8, 9):
+        allowed = told(found, 1, 7, 3, m)
+        assert allowed is not None and within(touched(text, 1, 7, 3, m), allowed)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         (kernel("grid", "less", "until zero", "rows", step=3), "its bounds are not whole numbers"),
-        (
-            kernel("grid", "less", "tested first", "rows"),
-            "the trip count of a loop is not known",
-        ),
         (
             kernel("grid", "less", "at least once", "linear"),
             "the trip count of a loop is not known",
