@@ -329,7 +329,7 @@ class Emulation:
         """Where `brx.idx` goes, by its index; one beyond the table is undefined (manual
         9.7.13.4)."""
         guard = self.machine.guard(state, branch)
-        index = self.machine.read(state, branch.operands[0])
+        index = self.machine.read(branch.operands[0], self.machine.get(state))
         if not block.table or len(block.table) > _MAX_TARGETS or isinstance(index, int):
             self._decided(block, (guard, self.terms.fresh("brx", 1)))
             return [(s, None) for s in block.successors]

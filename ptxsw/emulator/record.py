@@ -59,7 +59,8 @@ class Record:
 
     def reads(self, step: Step, state: State, index: int) -> None:
         """An instruction that is followed is about to run."""
-        sources = tuple(self._machine.read(state, source) for source in step.sources)
+        get = self._machine.get(state)
+        sources = tuple(self._machine.read(source, get) for source in step.sources)
         _note(self._read.setdefault(index, {}), sources, state)
 
     def step(self, step: Step, state: State, index: int, touch: MemoryAccess | None) -> None:

@@ -16,7 +16,6 @@ from ptxsw.terms.node import Term, Variance, split
 from ptxsw.terms.origin import POINTERS, Origin
 from ptxsw.terms.terms import Terms
 
-_WINDOWS = ("shared", "local", "const")
 _NUMBERS = op.QUOTIENTS | op.SHIFTS | {op.MUL}
 _POINTER = 64  # bits
 
@@ -30,13 +29,8 @@ class Spaces:
         self._pointers: dict[Term, str] = {}
         self._memo: dict[Term, tuple[str, Term]] = {}
 
-    def window(self, modifiers: tuple[str, ...], width: int) -> Term | None:
-        """Where the space that a `cvta` names begins in the generic one; None where it does
-        so at 0. Local memory is another in each thread."""
-        names = (m.partition("::")[0] for m in modifiers)
-        space = next((name for name in names if name in _WINDOWS), None)
-        if space is None:
-            return None
+    def window(self, space: str, width: int) -> Term:
+        """Where a space begins in the generic one. Local memory is another in each thread."""
         variance = Variance.LANE if space == "local" else Variance.UNIFORM
         atom = self._terms.atom(f"window({space})", width, variance, None, Origin.WINDOW, (space,))
         self._windows[atom] = space

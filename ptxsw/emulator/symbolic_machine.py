@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 
 from ptxsw.emulator.memory import SPACES, Aliasing, Store, ended, stored
+from ptxsw.emulator.operand_reader import Get, OperandReader
 from ptxsw.emulator.spaces import Spaces
 from ptxsw.emulator.state import (
     MemoryAccess,
@@ -23,18 +24,13 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.ir import (
     Body,
-    Float,
     Function,
     Instruction,
-    Int,
     Mem,
     Module,
-    Not,
     Operand,
     Reg,
     RegisterPart,
-    Special,
-    Sum,
     Symbol,
     flatten,
     type_width,
@@ -51,7 +47,7 @@ from ptxsw.terms.terms import Terms
 _MAX_SIZE = 4000
 
 
-class SymbolicMachine:
+class SymbolicMachine(OperandReader):
     """Runs instructions of one function over terms."""
 
     def __init__(self, module: Module, function: Function, terms: Terms) -> None:
@@ -60,14 +56,11 @@ class SymbolicMachine:
         if hidden is not None:
             message = f"{hidden.name} is a special register; give the parameter another name"
             raise Unsupported(message, module.source, hidden.span)
-        self.terms = terms
+        super().__init__(terms, module, function)
         self._aliasing = Aliasing(terms)
         self._spaces = Spaces(terms)
         self._module = module
-        self._function = function
-        self._body: Body = function.body
         self._params = {p.name: p for p in function.params}
-        self._widths: dict[Reg, int] = {}
         self._specials = SpecialRegisters(terms, function)
         self.broadcasts = Broadcasts(terms)
         self.true = terms.const(1, 1)
@@ -75,15 +68,6 @@ class SymbolicMachine:
     @cached_property
     def _overwritten(self) -> frozenset[str]:
         return _named_outside_loads(self._body)
-
-    def width(self, reg: Reg) -> int:
-        """Width of a register in bits; an undeclared one counts as 32 bits wide."""
-        if reg is CARRY:
-            return 1
-        bits = self._widths.get(reg)
-        if bits is None:
-            bits = self._widths[reg] = self._body.width(reg) or 32
-        return bits
 
     def ask(self, solver: Solver) -> None:
         """From now on the solver may be asked whether a store misses a load."""
@@ -154,7 +138,7 @@ class SymbolicMachine:
         guard = self.guard(state, instruction)
         touch = None
         if step.address is not None:
-            touch = self._touch(step.space, self.address(state, step.address), guard)
+            touch = self._touch(step.space, self.address(step.address, self.get(state)), guard)
         values = self._values(step, state, touch, index)
         for (reg, width), value in zip(step.dests, values, strict=False):
             if reg is None:
@@ -194,10 +178,12 @@ class SymbolicMachine:
     def _values(
         self, step: Step, state: State, touch: MemoryAccess | None, index: int
     ) -> tuple[Term, ...]:
+        get = self.get(state)
         if step.instruction.opcode == "cvta" and len(step.dests) == len(step.sources) == 1:
-            return (self._converted(step, state),)
+            (source,), width = step.sources, step.dests[0][1] or 64
+            return (self.converted(step.instruction.modifiers, source, get, width),)
         if step.meaning is not None:
-            sources = [self.read(state, o) for o in step.sources]
+            sources = [self.read(o, get) for o in step.sources]
             carry = self.read_reg(state, CARRY) if step.meaning.reads_carry else None
             widths = [width for _, width in step.dests]
             try:
@@ -218,23 +204,9 @@ class SymbolicMachine:
     def _broadcast(self, step: Step, state: State, index: int) -> Term:
         """What all lanes get of one."""
         width = step.dests[0][1] or 32
-        own = self.read(state, step.sources[0])
+        own = self.read(step.sources[0], self.get(state))
         own = self.terms.const(own, width) if isinstance(own, int) else own
         return self.broadcasts.given(index, own, width)
-
-    def _converted(self, step: Step, state: State) -> Term:
-        """`cvta` (manual 9.7.9.20): global memory and parameters are where they are; the other
-        spaces are windows of the generic one."""
-        width = step.dests[0][1] or 64
-        value = self.read(state, step.sources[0])
-        if isinstance(value, int):
-            value = self.terms.const(value, width)
-        value = self.terms.extract(self.terms.zext(value, max(width, value.width)), 0, width)
-        window = self._spaces.window(step.instruction.modifiers, width)
-        if window is None:
-            return value
-        to_space = "to" in step.instruction.modifiers
-        return self.terms.sub(value, window) if to_space else self.terms.add(value, window)
 
     def _loaded(self, step: Step, state: State, touch: MemoryAccess, index: int) -> Iterator[Term]:
         type_name = isa.access_type(step.instruction) or ""
@@ -275,10 +247,10 @@ class SymbolicMachine:
             base, offset = address.args[0], address.value[0]
         name = str(base.value)[1:] if base.kind is op.ATOM else ""
         if name not in self._params:
-            if base.kind is op.ATOM or self._function.kind != "entry":
+            if base.kind is op.ATOM or self.function.kind != "entry":
                 return self.terms.fresh("param", bits)
             return self.terms.apply(("load", "param"), bits, (address,), Variance.UNIFORM)
-        entry = self._function.kind == "entry"
+        entry = self.function.kind == "entry"
         if not entry and name in self._overwritten:
             return self.terms.fresh("param", bits)
         attributes = () if offset or not entry else self._params[name].attributes
@@ -308,56 +280,34 @@ class SymbolicMachine:
             return self.terms.fresh("guard", 1)
         return self.terms.not_(value) if instruction.guard.negated else value
 
-    def address(self, state: State, operand: Mem) -> Term:
-        base = self.read(state, operand.base)
-        if isinstance(base, int):
-            base = self.terms.const(base, self._module.address_size)
-        if operand.offset:
-            base = self.terms.add(base, self.terms.const(operand.offset, base.width))
-        return base
-
     def read_reg(self, state: State, reg: Reg) -> Term:
         value = state.env.get(reg)
         if value is None:
             value = state.env[reg] = undefined(self.terms, reg, self.width(reg))
         return value
 
-    def read(self, state: State, operand: Operand) -> Term | int:
-        """The value of a source; an integer for a literal, whose width the reader knows."""
-        match operand:
-            case Reg():
-                return self.read_reg(state, operand)
-            case Int(value):
-                return value
-            case Float(bits, _):
-                return bits
-            case Special(name):
-                return self._specials.value(name)
-            case Symbol(name, offset, scope):
-                return self._symbol(name, offset, scope)
-            case Not(inner):
-                held = self.read(state, inner)
-                return 1 - held if isinstance(held, int) else self.terms.not_(held)
-            case Sum(base, offset):
-                held = self.read(state, base)
-                if isinstance(held, int):
-                    return held + offset
-                return self.terms.add(held, self.terms.const(offset, held.width))
-            case RegisterPart():
-                return self.terms.fresh("part", 32)
-            case _:
-                return self.terms.fresh("operand", 32)
+    def get(self, state: State) -> Get:
+        """What registers hold in a state."""
+        return partial(self.read_reg, state)
 
-    def _symbol(self, name: str, offset: int, scope: int) -> Term:
-        """The address of a variable. Those of nested scopes may share a name."""
-        width = self._module.address_size
+    def special(self, name: str) -> Term:
+        return self._specials.value(name)
+
+    def window(self, space: str, width: int) -> Term:
+        return self._spaces.window(space, width)
+
+    def unreadable(self, operand: Operand) -> Term:
+        return self.terms.fresh("part" if type(operand) is RegisterPart else "operand", 32)
+
+    def symbol(self, name: str, scope: int = 0, offset: int = 0) -> Term:
+        width = self._address_size
         spaces = {v.space for v in self._body.variables if v.name == name and v.scope == scope}
         shown = f"&{name}@{scope}" if scope and spaces else f"&{name}"
         own = bool(spaces & {"local", "param"}) and (scope > 0 or name not in self._params)
         variance = Variance.LANE if own else Variance.UNIFORM
         base = self.terms.atom(shown, width, variance, None, Origin.SYMBOL, (shown[1:],))
         if not spaces:
-            entry = self._function.kind == "entry"
+            entry = self.function.kind == "entry"
             given = {"param"} if name in self._params and entry else set()
             spaces = given or {v.space for v in self._module.variables if v.name == name}
         if len(spaces) == 1:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.changes.assumptions import FINITE_LOOPS
 from ptxsw.changes.claim import Claim
+from ptxsw.emulator.operand_reader import Get
 from ptxsw.facts.conditions import assumed
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
@@ -19,7 +20,7 @@ from ptxsw.ptx.ir import Function, Instruction, Module, Reg, Variable
 from ptxsw.terms.node import Term, Variance
 from ptxsw.validate.basis import Basis
 from ptxsw.validate.cuts import Cut
-from ptxsw.validate.evaluate import Evaluator, Get
+from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.memory_ssa import CLAIMED, NOTHING, Store, StoreDifference
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path

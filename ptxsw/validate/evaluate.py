@@ -6,27 +6,21 @@ uninterpreted function, so that the same instruction on equal values gives one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from ptxsw.emulator.operand_reader import Get, OperandReader
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
-    Float,
     Function,
     Instruction,
-    Int,
-    Mem,
     Module,
-    Not,
     Operand,
     Reg,
     RegisterPart,
-    Special,
-    Sum,
-    Symbol,
     flatten,
     type_width,
 )
@@ -38,16 +32,12 @@ from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.outcome import GiveUp
 
-Get = Callable[[Reg], Term]
-"""The value of a register at a place."""
-
 # Terms of more nodes are not taken apart any more: what is computed of them is uninterpreted.
 _MAX_SIZE = 2000
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "fma", "mad", "div", "neg", "abs", "min", "max"})
 
 _IN_SPACES = frozenset({"cvta", "isspacep"})
-_WINDOWS = ("shared", "local", "const")
 
 _REGISTER = Reg("register")
 
@@ -84,78 +74,34 @@ values that it reads; None where the meaning does not fit them. The meaning is k
 its identity is not given to another one."""
 
 
-class Evaluator:
+class Evaluator(OperandReader):
     """Reads operands and computes results for the instructions of one function. Evaluators that
     share what they have `computed` compute equal things once."""
 
     def __init__(
         self, terms: Terms, module: Module, function: Function, computed: Computed | None = None
     ) -> None:
-        self.terms = terms
+        super().__init__(terms, module, function)
         self._computed: Computed = {} if computed is None else computed
-        self.function = function
-        self._body = function.body
-        self._address_size = module.address_size
-        self._widths: dict[Reg, int] = {CARRY: 1}
         self._sizes: dict[Term, int] = {}
         self._forms: dict[int, _Form] = {}  # by the instruction's identity
-        self._params = {p.name for p in function.params}
-
-    def width(self, reg: Reg) -> int:
-        """Width of a register in bits; an undeclared one counts as 32 bits wide."""
-        width = self._widths.get(reg)
-        if width is None:
-            width = self._widths[reg] = self._body.width(reg) or 32
-        return width
 
     # ------------------------------------------------------------ operands
 
-    def read(self, operand: Operand, get: Get) -> Term | int:
-        """The value of a source; an integer for a literal, whose width the reader knows."""
-        terms = self.terms
-        match operand:
-            case Reg():
-                return get(operand)
-            case Int(value):
-                return value
-            case Float(bits, _):
-                return bits
-            case Special(name):
-                if name not in SPECIALS:
-                    raise GiveUp(f"{name} is neither declared nor a special register that is known")
-                return terms.special(name)
-            case Symbol(name, offset, scope):
-                return self.symbol(name, scope, offset)
-            case Not(inner):
-                held = self.read(inner, get)
-                return 1 - held if isinstance(held, int) else terms.not_(held)
-            case Sum(base_operand, offset):
-                held = self.read(base_operand, get)
-                if isinstance(held, int):
-                    return held + offset
-                return terms.add(held, terms.const(offset, held.width))
+    def special(self, name: str) -> Term:
+        if name not in SPECIALS:
+            raise GiveUp(f"{name} is neither declared nor a special register that is known")
+        return self.terms.special(name)
+
+    def unreadable(self, operand: Operand) -> Term:
         raise KeyError(operand)
 
     def symbol(self, name: str, scope: int = 0, offset: int = 0) -> Term:
-        """The address of a variable or parameter, or one some bytes behind it."""
         shown = f"&{name}@{scope}" if scope else f"&{name}"
         base = self.terms.atom(
             shown, self._address_size, Variance.LANE, None, Origin.SYMBOL, (shown[1:],)
         )
         return self.terms.add(base, self.terms.const(offset, base.width))
-
-    def address(self, operand: Mem, get: Get) -> Term:
-        register = operand.base
-        base = get(register) if type(register) is Reg else self.read(register, get)
-        if isinstance(base, int):
-            base = self.terms.const(base, self._address_size)
-        if not operand.offset:
-            return base
-        return self.terms.add(base, self.terms.const(operand.offset, base.width))
-
-    def value(self, operand: Operand, get: Get, width: int) -> Term:
-        """A source cut or filled to a width in bits."""
-        return self._cut(self.read(operand, get), width)
 
     # ------------------------------------------------------------ computing
 
@@ -229,7 +175,7 @@ class Evaluator:
         """PTX leaves open what a division by zero gives (manual 9.7.1.7): an unknown of the
         machine, which depends on the instruction and the dividend."""
         width = type_width(isa.access_type(instruction) or "")
-        dividend, divisor = (self._cut(source, width) for source in sources[:2])
+        dividend, divisor = (self.cut(source, width) for source in sources[:2])
         (reg, value), *_ = written
         zero = self.terms.eq(divisor, self.terms.const(0, width))
         name = (BY_ZERO, instruction.opcode, instruction.modifiers)
@@ -249,25 +195,11 @@ class Evaluator:
             sizes[node] = 1 + sum(sizes[part] for part in visible_parts(node))
         return sizes[value] > _MAX_SIZE
 
-    def _cut(self, source: Term | int, width: int) -> Term:
-        if isinstance(source, int):
-            return self.terms.const(source, width)
-        return self.terms.extract(self.terms.zext(source, max(width, source.width)), 0, width)
-
     def _converted(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
-        """`cvta` (manual 9.7.9.20): global memory and parameters are where they are; the other
-        spaces are windows of the generic one."""
         dest, source = instruction.operands[:2]
         if not isinstance(dest, Reg):
             return self._uninterpreted(instruction, get)
-        width = self.width(dest)
-        value = self.value(source, get, width)
-        space = converted_space(instruction)
-        if space in _WINDOWS:
-            window = self.window(space, width)
-            to_space = "to" in instruction.modifiers
-            value = (self.terms.sub if to_space else self.terms.add)(value, window)
-        return [(dest, value)]
+        return [(dest, self.converted(instruction.modifiers, source, get, self.width(dest)))]
 
     def _located(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
         """Whether a generic address lies in a space."""
@@ -278,7 +210,6 @@ class Evaluator:
         return [(dest, lies_in(self.terms, space, self._term(source, get)))]
 
     def window(self, space: str, width: int) -> Term:
-        """Where a space begins among generic addresses."""
         return self.terms.atom(
             f"window({space})", width, Variance.LANE, None, Origin.WINDOW, (space,)
         )
@@ -317,12 +248,6 @@ def lies_in(terms: Terms, space: str, address: Term) -> Term:
 def is_integer_division(instruction: Instruction) -> bool:
     type_name = isa.access_type(instruction) or ""
     return instruction.opcode in ("div", "rem") and type_name[0:1] in ("u", "s")
-
-
-def converted_space(instruction: Instruction) -> str:
-    """The space that a `cvta` names."""
-    names = (m.partition("::")[0] for m in instruction.modifiers)
-    return next((n for n in names if n in (*_WINDOWS, "global", "param")), "")
 
 
 def shape(operand: Operand) -> Operand:

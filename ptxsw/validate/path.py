@@ -12,12 +12,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ptxsw.emulator.operand_reader import Get
 from ptxsw.facts.conditions import assumed
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.terms.node import Term
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.evaluate import Get
 from ptxsw.validate.memory_ssa import Base, Bytes, Store, based
 
 

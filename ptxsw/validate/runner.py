@@ -15,6 +15,7 @@ from ptxsw.analysis.instruction_kinds import (
     kind,
     may_part,
 )
+from ptxsw.emulator.operand_reader import converted_space
 from ptxsw.emulator.state import elements
 from ptxsw.facts.conditions import assumed, decided
 from ptxsw.facts.loads import CONSTANT
@@ -27,7 +28,6 @@ from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.evaluate import (
     Evaluator,
-    converted_space,
     is_integer_division,
     shape,
 )
@@ -247,7 +247,7 @@ class Runner:
             return
         value = self.evaluator.read(instruction.operands[1], path.get)
         if guard is self._true and not isinstance(value, int):
-            self.windows.shows(value, converted_space(instruction))
+            self.windows.shows(value, converted_space(instruction.modifiers))
 
     def _target(self, path: Path, instruction: Instruction, size: int) -> Bytes:
         operand = isa.address(instruction)

@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ptxsw.changes.assumptions import LOCKSTEP
+from ptxsw.emulator.operand_reader import Get
 from ptxsw.facts.conditions import assumed, decided
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, unknowns, walk
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.evaluate import Get
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.merged_paths import ALL, MergedPaths, names_all
 from ptxsw.validate.other_lane import (

@@ -71,8 +71,8 @@ def test_an_origin_is_kept() -> None:
     assert lane.origin is Origin.SPECIAL
     assert terms.add(lane, terms.const(1, 32)).origin is Origin.COMPUTED
     assert terms.apply(("load", "global"), 32, (count,), Variance.LANE).origin is Origin.LOAD
-    window = Spaces(terms).window(("shared", "u64"), 64)
-    assert window is not None and (window.origin, window.of) == (Origin.WINDOW, ("shared",))
+    window = Spaces(terms).window("shared", 64)
+    assert (window.origin, window.of) == (Origin.WINDOW, ("shared",))
     assert terms.atom("iter(x)", 64, Variance.LANE).origin is Origin.NAMED
 
 
