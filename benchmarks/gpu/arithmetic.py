@@ -28,6 +28,14 @@ class Form(Struct, frozen=True):
     operands: tuple[str, ...]
     odd: bool = False
 
+    @property
+    def leaves_nan_open(self) -> bool:
+        """Does PTX leave open which NaN comes out? Single precision has one (PTX ISA 8.2.2), and
+        so has half precision; `abs`, `neg` and conversions, which hardware may do by moving bits,
+        and double precision give others on an H100."""
+        moves = self.name.split(".")[0] in ("abs", "neg", "cvt")
+        return self.result in _FORMATS and (moves or self.result == "f64")
+
 
 class _Format(Struct, frozen=True):
     """Bits of the exponent, and those of one."""
@@ -43,6 +51,7 @@ _FORMATS: Mapping[str, _Format] = {
     "bf16": _Format(0x7F80, 0x3F80),
     "f16x2": _Format(0x7C007C00, 0x3C003C00),
 }
+_NAN = {"f64": "0x7FF8000000000000", "f32": "0x7FFFFFFF", "f16": "0x7FFF", "bf16": "0x7FFF"}
 _WIDTHS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "f16x2": 32, "pred": 1}
 
 
@@ -172,7 +181,20 @@ def instruction(form: Form, number: int) -> Iterator[str]:
     operands = ", ".join(_register(type_, at + 1) for at, type_ in enumerate(form.operands))
     result = _register(form.result, 0)
     yield f"{form.name} {result}, {operands};"
+    if form.leaves_nan_open:
+        yield from _one_nan(form.result, result)
     yield f"st.global.b{width(form.result)} [%rd1+{8 * number}], {result};"
+
+
+def _one_nan(type_: str, register: str) -> Iterator[str]:
+    """Where the register holds no number, it gets the one pattern that is compared."""
+    if type_ == "f16x2":
+        yield f"mov.b32 {{%h1, %h2}}, {register};"
+        yield from (*_one_nan("f16", "%h1"), *_one_nan("f16", "%h2"))
+        yield f"mov.b32 {register}, {{%h1, %h2}};"
+        return
+    yield f"setp.nan.{type_} %p4, {register}, {register};"
+    yield f"@%p4 mov.b{width(type_)} {register}, {_NAN[type_]};"
 
 
 def _operand(type_: str, number: int, register: str, odd: bool) -> Iterator[str]:

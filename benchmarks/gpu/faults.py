@@ -123,6 +123,7 @@ NEXT:
 	mul.wide.u32 %rd5, %r6, 4;
 	add.s64 %rd6, %rd2, %rd5;
 	ld.global.v2.u32 {%r9, %r7}, [%rd6];
+	add.u32 %r9, %r9, %r7;
 """, "add.u32 %r6, %r6, 1;", ""),
     _Pair("half-a-warp", BARRIERS, """	setp.ge.u32 %p1, %r1, 48;
 	HERE

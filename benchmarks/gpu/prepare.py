@@ -114,7 +114,7 @@ def _made(
 
 
 def _programs(count: int, jobs: int, texts: Texts) -> list[Kernel]:
-    """So many random programs that the interpreter runs without a fault."""
+    """So many random programs that `ptxas` takes and the interpreter runs without a fault."""
     found: list[Kernel] = []
     for kind, wanted in random_programs.wanted(count).items():
         make, seeds = random_programs.KINDS[kind][0], itertools.count()
@@ -122,7 +122,8 @@ def _programs(count: int, jobs: int, texts: Texts) -> list[Kernel]:
         while len(clean) < wanted:
             some = [make(next(seeds)) for _ in range(wanted)]
             made = _gathered([partial(of_program, each) for each in some], jobs, texts)
-            clean += [kernel for kernel in made if kernel.trials]
+            taken = {stem(text) for text, cubin in texts.items() if cubin is not None}
+            clean += [k for k in made if k.trials and k.versions[0].text in taken]
         found += clean[:wanted]
     return found
 

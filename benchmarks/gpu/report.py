@@ -230,7 +230,7 @@ def bad_news(found: Found) -> Iterator[str]:
 
 
 def _wrong(row: Compared) -> str:
-    what = row.failed or (
+    what = row.failed.partition("\n")[0] or (
         "not as the original's" if row.like_original is False else "not as the interpreter's"
     )
     return f"wrong: {row.kernel}, {row.version}, {row.trial}: {what}"

@@ -215,13 +215,13 @@ def load_values(
         step = at * access.size
         if len(places) == 1 and places[0].which is None:
             columns.append(places[0].region.load(places[0].offsets + step, access.size))
-            poisons.append(machine.local_poison(places[0], step, access.size))
+            poisons.append(places[0].region.undefined(places[0].offsets + step, access.size))
             continue
         column = np.zeros(fragment.count, f"u{access.size}")
         marks = np.zeros(fragment.count, np.bool_)
         for place in places:
             column[place.which] = place.region.load(place.offsets + step, access.size)
-            undefined = machine.local_poison(place, step, access.size)
+            undefined = place.region.undefined(place.offsets + step, access.size)
             marks[place.which] = False if undefined is None else undefined
         columns.append(column)
         poisons.append(marks if marks.any() else None)
@@ -295,8 +295,8 @@ def read_defined(
 
 @handles("st")
 def store(code: Code, instruction: Instruction, pc: int) -> Op:
-    """PTX ISA 9.7.9.11. Local memory, where registers are kept and arguments handed over, may
-    hold what is undefined; memory that others see may not."""
+    """PTX ISA 9.7.9.11. Local memory, where registers are kept and arguments handed over, and
+    shared memory may hold what is undefined; memory that is seen from outside may not."""
     access = access_of(instruction, True)
     find = addresses_of(code, instruction.operands[0], "is an address")
     sources = [
@@ -318,13 +318,15 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
                 machine.races.changed(machine, fragment, place, access.bytes)
             for at, (value, poison) in enumerate(values):
                 step = at * access.size
-                if place.region is machine.local:
-                    machine.mark_local(place, step, access.size, poison)
-                elif poison is not None and machine.recorder is None:
+                if poison is not None and place.arena and machine.recorder is None:
                     _refuse_poison(machine, fragment, place, poison)
                 if place.which is not None and len(value) > 1:
                     value = value[place.which]
                 place.region.store(place.offsets + step, access.size, value)
+                if poison is not None and not place.arena:
+                    marks = np.broadcast_to(np.asarray(poison), fragment.count)
+                    marks = marks if place.which is None else marks[place.which]
+                    place.region.leave_undefined(place.offsets + step, access.size, marks)
 
     return run
 

@@ -136,16 +136,23 @@ def atomic(code: Code, instruction: Instruction, pc: int) -> Op:
         addresses = find(machine, fragment)
         values = [np.broadcast_to(source(machine, fragment), fragment.count) for source in sources]
         old = np.empty(fragment.count, f"u{access.size}")
+        marks = np.zeros(fragment.count, np.bool_)
         for place in locate(machine, fragment, addresses, access, True):
             if machine.recorder is not None:
                 machine.recorder.access(machine, fragment, place, access.bytes, True)
             if machine.races is not None:
                 machine.races.record(machine, fragment, place, access.bytes, True, True)
                 machine.races.changed(machine, fragment, place, access.bytes)
+            undefined = place.region.undefined(place.offsets, access.size)
             seen = _apply(machine, place, access, values, update, operation)
-            old[slice(None) if place.which is None else place.which] = seen
+            which = slice(None) if place.which is None else place.which
+            old[which] = seen
+            if undefined is not None:
+                place.region.leave_undefined(place.offsets, access.size, undefined)
+                marks[which] = undefined
         if slot is not None:
-            fragment.frame.write(slot, fragment, old, None, exact=True)
+            poison = marks if marks.any() else None
+            fragment.frame.write(slot, fragment, old, poison, exact=True)
 
     return run
 

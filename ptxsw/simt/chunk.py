@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.lanes import Bits
-from ptxsw.simt.memory import GARBAGE, AccessedBytes, MemoryRegion
+from ptxsw.simt.memory import GARBAGE, MemoryRegion
 from ptxsw.simt.program import Program
-from ptxsw.simt.state import Array, Fragment, Index, Poison, Poisoned, RunError
+from ptxsw.simt.state import Array, Fragment, Index, Poisoned, RunError
 
 _ONE = np.uint32(1)
 
@@ -45,10 +45,10 @@ class Chunk:
         self.padded = geometry.padded
         self.threads = blocks * self.padded
         self.within = np.arange(self.threads, dtype=np.int64) % self.padded
-        self.shared = MemoryRegion(program.shared_memory(blocks))
+        shared = program.shared_memory(blocks)
+        self.shared = MemoryRegion(shared, MemoryRegion(np.ones_like(shared)))
         self.local = MemoryRegion(np.zeros(0, np.uint8))
         self.local_size = 0
-        self.local_marks: Array | None = None  # undefined bytes; None: there are none
         self.specials: dict[str, Array] = {}
         self.steps = 0
         self.disturbed = False  # an answer depended on time or on what other threads do
@@ -165,46 +165,27 @@ class Chunk:
         if size <= self.local_size:
             return
         new = -(-max(size, 2 * self.local_size) // 16) * 16
-        data = np.full((self.threads, new), GARBAGE, np.uint8)
-        data[:, : self.local_size] = self.local.data.reshape(self.threads, self.local_size)
-        if self.local_marks is not None:
-            marks = np.zeros((self.threads, new), np.bool_)
-            marks[:, : self.local_size] = self.local_marks.reshape(self.threads, self.local_size)
-            self.local_marks = marks.reshape(-1)
-        self.local, self.local_size = MemoryRegion(data.reshape(-1)), new
 
-    def mark_local(self, place: AccessedBytes, step: int, size: int, poison: Poison) -> None:
-        """Bytes of local memory now hold what is undefined, or something defined."""
-        if self.local_marks is None:
-            if poison is None:
-                return
-            self.local_marks = np.zeros(len(self.local.data), np.bool_)
-        marks: Any = False if poison is None else poison
-        if place.which is not None and isinstance(marks, np.ndarray):
-            marks = marks[place.which]
-        for byte in range(size):
-            self.local_marks[place.offsets + step + byte] = marks
+        def grown(old: MemoryRegion, fill: int) -> MemoryRegion:
+            data = np.full((self.threads, new), fill, np.uint8)
+            data[:, : self.local_size] = old.data.reshape(self.threads, self.local_size)
+            return MemoryRegion(data.reshape(-1))
 
-    def local_poison(self, place: AccessedBytes, step: int, size: int) -> Array | None:
-        """Which threads would load undefined bytes."""
-        if self.local_marks is None or place.region is not self.local:
-            return None
-        marks = self.local_marks[place.offsets + step]
-        for byte in range(1, size):
-            marks = marks | self.local_marks[place.offsets + step + byte]
-        return marks if marks.any() else None
+        marks = None if self.local.marks is None else grown(self.local.marks, 0)
+        self.local, self.local_size = grown(self.local, GARBAGE), new
+        self.local.marks = marks
 
     def local_rows(self, idx: Index) -> Array:
         """A row for each thread: the bytes of its local memory, and the marks of undefined ones."""
         rows = self.local.data.reshape(self.threads, self.local_size)[idx]
-        if self.local_marks is None:
+        if self.local.marks is None:
             return np.concatenate([rows, np.zeros_like(rows)], axis=1)
-        marks = self.local_marks.reshape(self.threads, self.local_size)[idx]
-        return np.concatenate([rows, marks.view(np.uint8)], axis=1)
+        marks = self.local.marks.data.reshape(self.threads, self.local_size)[idx]
+        return np.concatenate([rows, marks], axis=1)
 
     def copy_local(self, idx: Index, source: int, target: int, size: int) -> None:
         """Copies bytes within the local windows of some threads, defined or not."""
-        for flat in (self.local.data, self.local_marks):
-            if flat is not None:
-                table = flat.reshape(self.threads, self.local_size)
+        for region in (self.local, self.local.marks):
+            if region is not None:
+                table = region.data.reshape(self.threads, self.local_size)
                 table[idx, target : target + size] = table[idx, source : source + size]

@@ -29,10 +29,11 @@ GARBAGE = 0xA5  # what memory holds that nobody wrote
 
 
 class MemoryRegion:
-    """Bytes with views as larger words."""
+    """Bytes with views as larger words. `marks` are bytes that are not 0 where nobody has defined
+    what is there; None: everywhere somebody has."""
 
-    def __init__(self, data: Array) -> None:
-        self.data = data
+    def __init__(self, data: Array, marks: MemoryRegion | None = None) -> None:
+        self.data, self.marks = data, marks
         self._views: dict[int, Array] = {1: data}
         self.watched = False
         self.changed = False  # while it is watched: a store of what is there changes nothing
@@ -53,8 +54,26 @@ class MemoryRegion:
         if self.watched and not self.changed:
             self.changed = bool((view[at] != values).any())
         view[at] = values
+        if self.marks is not None:
+            self.marks.store(offsets, size, _DEFINED)
+
+    def undefined(self, offsets: Index, size: int) -> Array | None:
+        """Which loads find a byte that nobody defined; None: none does."""
+        if self.marks is None:
+            return None
+        found = self.marks.load(offsets, size) != 0
+        return found if found.any() else None
+
+    def leave_undefined(self, offsets: Index, size: int, which: Array) -> None:
+        """Words of which nobody has defined those that are marked, one for each offset."""
+        if self.marks is None:
+            self.marks = MemoryRegion(np.zeros_like(self.data))
+        if which.any():
+            at = np.broadcast_to(offsets, which.shape)[which]
+            self.marks.store(at, size, np.array([-1]).astype(f"u{size}"))
 
 
+_DEFINED = np.zeros(1, np.uint8)
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 
 

@@ -13,9 +13,12 @@ _HEAD = (
 .reg .pred %p<6>;
 .reg .b32 %r<9>;
 .reg .b64 %rd<9>;
+.reg .b32 %thread, %cta;
 .shared .b8 tile[4096];
 ld.param.u64 %rd1, [p];
 ld.param.u64 %rd2, [q];
+mov.u32 %thread, %tid.x;
+mov.u32 %cta, %ctaid.x;
 ld.param.u32 %r7, [n];
 """
 )
@@ -70,7 +73,7 @@ class Writer:
     def compare(self, pred: str | None = None) -> str:
         pred = pred or self.pred()
         test = self.source.choice(["lt", "ge", "eq", "ne", "gt"])
-        left = self.source.choice([self.reg(), self.reg(), "%tid.x", "%ctaid.x"])
+        left = self.source.choice([self.reg(), self.reg(), "%thread", "%cta"])
         self.lines.append(f"setp.{test}.s32 {pred}, {left}, {self.operand()};")
         return pred
 
@@ -88,7 +91,7 @@ class Writer:
         else:
             base = "%rd2" if kind == "nc" else "%rd1"
             self.lines += [f"mul.wide.{extend} %rd3, {index}, 4;", f"add.s64 %rd5, {base}, %rd3;"]
-        at = f"[%rd5{offset:+d}]" if offset and base else "[%rd5]"
+        at = f"[%rd5+{offset}]" if offset and base else "[%rd5]"
         text = {
             "ld": f"ld.global.u32 {self.reg()}, {at};",
             "nc": f"ld.global.nc.u32 {self.reg()}, {at};",
@@ -134,7 +137,7 @@ class Writer:
         pick = self.source.random()
         space = self.source.choice(["global.", "global.", ""])
         if pick < 0.5:
-            at = self.source.choice(["", "+4", "-4", "+128"])
+            at = self.source.choice(["", "+4", "+-4", "+128"])
             self.emit(f"st.{space}u32 [%rd7{at}], {self.reg()};", 0.4)
         elif pick < 0.75:
             other, test = self.reg(), self.source.choice(["ne", "lt", "gt", "eq"])
@@ -214,7 +217,7 @@ class Writer:
     def loop(self, depth: int, leave: list[str]) -> None:
         head, done, again = self.label(), self.label(), self.label()
         counter, step = f"%r{self.source.randrange(6)}", self.source.choice([1, 1, 2, -1])
-        bound = self.source.choice(["%r7", "%r8", "3", self.reg(), "%tid.x"])
+        bound = self.source.choice(["%r7", "%r8", "3", self.reg(), "%thread"])
         rotated = self.source.random() < 0.5
         if self.source.random() < 0.7:
             self.lines.append(f"mov.u32 {counter}, {self.source.choice(['0', '1', '%tid.x'])};")

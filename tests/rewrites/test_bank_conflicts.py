@@ -423,6 +423,11 @@ DIAGONALS = """
     .shared .align 4 .b8 tile[4096];
     mov.u32 %r4, tile;
     mad.lo.u32 %r5, %r2, 64, %r4;
+    st.shared.b32 [%r5+0], %r2;
+    st.shared.b32 [%r5+8], %r2;
+    st.shared.b32 [%r5+16], %r2;
+    st.shared.b32 [%r5+24], %r2;
+    st.shared.b32 [%r5+32], %r2;
     mov.u32 %r9, 0;
 $LOOP:
     add.u32 %r6, %r5, 4;
@@ -444,7 +449,9 @@ def test_a_pointer_that_a_loop_moves() -> None:
     result = made(text)
     before, after = worst(result)
     assert before > after
-    assert "add.s32 %sw_address1, %r6, -4;" in new_lines(text, result)
+    assert any(
+        re.fullmatch(r"add.s32 %sw_address\d+, %r6, -4;", s) for s in new_lines(text, result)
+    )
     elements = np.zeros(2 * 60, "u4")
     assert run(text, 60, elements) == run(result.text, 60, elements)
 

@@ -123,7 +123,7 @@ def test_every_type_of_element(kind: str, space: str) -> None:
     one, two, three = (f"{name}{n}" for n in (21, 22, 23))
     size = 2 * int(kind[1:]) // 8
     filled = "".join(
-        f"st.{space}.u32 [%rd6+{at}], {0x41C43E6D + 0x3039 * at};\n" for at in range(0, 3 * size, 4)
+        f"st.{space}.u32 [%rd6+{at}], {0x41C43E6D + 0x3039 * at};\n" for at in range(0, 5 * size, 4)
     )
     body = f"""
     .reg .{register} {one}, {two}, {three};

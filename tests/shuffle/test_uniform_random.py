@@ -38,6 +38,9 @@ HEAD = (
 .reg .pred %p<6>;
 .reg .b32 %r<12>, %c<4>;
 .reg .b64 %rd<12>;
+.reg .b32 %thread, %cta;
+mov.u32 %thread, %tid.x;
+mov.u32 %cta, %ctaid.x;
 ld.param.u64 %rd1, [p];
 ld.param.u64 %rd2, [q];
 ld.param.u32 %r7, [n];

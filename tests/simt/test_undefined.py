@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ptxsw.parser import parse
-from ptxsw.simt import MemoryFault, Race, Undefined, launch
-from tests.simt.programs import program
+from ptxsw.simt import MemoryFault, Poisoned, Race, Undefined, launch
+from tests.simt.programs import from_body, program
 
 FLOATS, DOUBLES = np.arange(64, dtype=np.float32), np.arange(64, dtype=np.float64)
 INTS = np.arange(256, dtype=np.int32)
@@ -80,7 +80,45 @@ def test_an_aligned_barrier_by_half_a_warp() -> None:
 
 
 def test_lanes_that_have_ended_are_waited_for_by_nobody() -> None:
-    run("half_warp_barrier", "tail_sync", FLOATS, 40, block=64)
+    with pytest.raises(Poisoned, match=r"thread \(39,0,0\) .* a value nobody defined is stored"):
+        run("half_warp_barrier", "tail_sync", FLOATS, 40, block=64)  # behind the barrier: `s[40]`
+
+
+SHARED = """
+	.shared .align 4 .b8 tile[256];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, tile;
+	mad.lo.u32 %r3, %r1, 4, %r2;
+	ld.param.u64 %rd1, [out];
+	mul.wide.u32 %rd2, %r1, 4;
+	add.s64 %rd1, %rd1, %rd2;
+	setp.lt.u32 %p1, %r1, 16;
+	@%p1 st.shared.u32 [%r3], %r1;
+	bar.sync 0;
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "thread"),
+    [
+        ("ld.shared.u32 %r4, [%r3];", 16),
+        ("ld.shared.u32 %r4, [%r3+60];", 1),
+        ("ld.shared.u32 %r4, [%r3];\n@!%p1 mov.u32 %r4, 7;", None),
+        ("ld.shared.u32 %r4, [%r3];\nst.shared.u32 [%r3+128], %r4;\n"
+         "ld.shared.u8 %r4, [%r3+131];", 16),
+        ("atom.shared.add.u32 %r4, [%r3], 1;", 16),
+        ("red.shared.add.u32 [%r3], 1;\nld.shared.u32 %r4, [%r3];", 16),
+    ],
+)  # fmt: skip
+def test_shared_memory_that_nobody_has_written(body: str, thread: int | None) -> None:
+    """It may be read and moved about, but not decide what is seen from outside."""
+    module = from_body(f"{SHARED}{body}\nst.global.u32 [%rd1], %r4;")
+    if thread is None:
+        done = launch(module, "k", 1, 32, [np.zeros(32, np.uint32)])
+        assert done.buffers[0].tolist() == [*range(16), *[7] * 16]
+        return
+    with pytest.raises(Poisoned, match=rf"thread \({thread},0,0\) .*: a value nobody defined"):
+        launch(module, "k", 1, 32, [np.zeros(32, np.uint32)])
 
 
 @pytest.mark.parametrize(
