@@ -1,5 +1,5 @@
-"""How often a warp executes each instruction of machine code, where every loop of the PTX is taken
-so many times.
+"""How often a warp executes each instruction of machine code, by how often it executes the blocks
+of the PTX: where every loop is taken so many times, or as a run has counted.
 
     LOOP: ld.global.f32 %f1, [%rd1];        executed 16 times
           ...                         =>    LDG R2,[R4.64]     four in an unrolled loop and one in
@@ -15,7 +15,8 @@ makes one each: accesses, barriers, shuffles, floating-point arithmetic.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -42,28 +43,62 @@ _ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {
 _COUNTED: Final = frozenset(root for roots in _ONE_EACH.values() for root in roots)
 
 
-def executions(code: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
-    """For each instruction of `code` how often a warp executes it on average; `cfg` is the flow
-    graph of the PTX it was made from, and the lines have to be known.
+Placement = Mapping[int, float]
+"""Of an instruction of machine code: for blocks of PTX how often it is executed each time that they
+are."""
 
-    Code that is reached only where a test of ours fails counts 0, unless ptxas put it under
-    predicates beside other code: then it is issued all the same. What ptxas adds counts as the
-    block that it stands in, a routine as often as it is called.
+
+def executions(code: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
+    """For each instruction of `code` how often a warp executes it on average, where every loop of
+    the PTX is taken `trips` times; `cfg` is the flow graph of the PTX it was made from."""
+    times = [trips ** min(len(cfg.loops_around(b.number)), _DEEPEST) for b in cfg.blocks]
+    return tuple([executed(placement, times) for placement in placements(code, cfg)])
+
+
+def executed(placement: Placement, times: Sequence[float] | Mapping[int, float]) -> float:
+    """How often an instruction is executed, if blocks of PTX are so often."""
+    return sum([times[block] * share for block, share in placement.items()])
+
+
+def placements(
+    code: MachineKernel,
+    cfg: Cfg,
+    offset: Callable[[int], int] = int,
+    *,
+    fallback: frozenset[int] | None = None,
+) -> tuple[Placement, ...]:
+    """For each instruction of `code` the blocks of PTX with which it is executed; the lines have to
+    be known. `offset` tells where in the text that `code` was made from a place of the text of
+    `cfg` is.
+
+    Code of `fallback` (None: that is reached only where a test of ours fails) counts 0, unless
+    ptxas put it under predicates beside other code: then it is issued all the same. What ptxas
+    moved out of a loop goes with the block before that. What ptxas adds counts as the block that it
+    stands in, a routine as often as it is called.
     """
     if not code.routines:
         return ()
-    scene = _scene(code, cfg, trips)
-    counts = [0.0] * len(code.instructions)
+    scene = _scene(code, cfg, offset, fallback_blocks(cfg) if fallback is None else fallback)
+    places: list[Placement] = [{}] * len(code.instructions)
     for block in code.routines[0].flow.blocks:
-        counts[block.start : block.end] = _of_block(scene, block)
-    calls: defaultdict[str, float] = defaultdict(float)
-    for instruction, times in zip(code.instructions, counts, strict=True):
+        places[block.start : block.end] = _of_block(scene, block)
+    calls: defaultdict[str, list[Placement]] = defaultdict(list)
+    for instruction, placement in zip(code.instructions, places, strict=True):
         if instruction.root == "CALL":
-            calls[instruction.operands.strip("`()")] += times
+            calls[instruction.operands.strip("`()")].append(placement)
     for routine in code.routines[1:]:
+        called = _sum(calls[routine.name])
         for block in routine.flow.blocks:
-            counts[block.start : block.end] = [calls[routine.name]] * (block.end - block.start)
-    return tuple(counts)
+            places[block.start : block.end] = [called] * (block.end - block.start)
+    return tuple(places)
+
+
+def _sum(placements: Iterable[Placement], scale: float = 1.0) -> Placement:
+    total: defaultdict[int, float] = defaultdict(float)
+    for placement in placements:
+        for block, share in placement.items():
+            total[block] += share * scale
+    return total
 
 
 def fallback_blocks(cfg: Cfg) -> frozenset[int]:
@@ -82,25 +117,25 @@ def fallback_blocks(cfg: Cfg) -> frozenset[int]:
 
 class _Scene(Struct, frozen=True):
     """What is known of the machine code: for each instruction the block of PTX that it is from; for
-    each block of machine code the loops around it; for each block of PTX the loops around it, how
-    deep its copies stand, and how often one of these is executed. `cold` are blocks of machine code
-    for where a test failed."""
+    each block of machine code the loops around it; for each block of PTX how deep its copies stand,
+    and how many there are. `cold` are blocks of machine code for where a test failed."""
 
+    cfg: Cfg
     origins: tuple[int | None, ...]
     depths: Mapping[int, int]
-    loops: Sequence[int]
     deepest: Mapping[int | None, int]
-    times: Mapping[int, float]
+    copies: Mapping[int, int]
     cold: frozenset[int]
     fallback: frozenset[int]
-    trips: float
 
 
-def _scene(code: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
-    at = dict[int | None, int]((one.start, number) for number, one in enumerate(cfg.instructions))
+def _scene(
+    code: MachineKernel, cfg: Cfg, offset: Callable[[int], int], fallback: frozenset[int]
+) -> _Scene:
+    starts = (offset(one.start) for one in cfg.instructions)
+    at = dict[int | None, int](zip(starts, range(len(cfg.instructions)), strict=True))
     places = [at.get(instruction.ptx) for instruction in code.instructions]
     origins = tuple([None if place is None else cfg.block_of[place] for place in places])
-    fallback = fallback_blocks(cfg)
     flow = code.routines[0].flow
     cold = frozenset(
         block.number
@@ -108,21 +143,23 @@ def _scene(code: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
         if fallback and _is_cold(code.of_block(block), origins[block.start : block.end], fallback)
     )
     depths = {block.number: len(flow.loops_around(block.number)) for block in flow.blocks}
+    loops = [len(cfg.loops_around(block.number)) for block in cfg.blocks]
     hot = [block for block in flow.blocks if block.number not in cold]
     deepest: dict[int | None, int] = {}
     for block in hot:
         for origin in {*origins[block.start : block.end]} - {None}:
-            deepest[origin] = max(depths[block.number], deepest.get(origin, 0))
+            # A loop that the PTX does not have, as that of a divergent shuffle, is none of these.
+            depth = min(depths[block.number], loops[origin or 0])
+            deepest[origin] = max(depth, deepest.get(origin, 0))
     inner = [
         number
         for block in hot
         for number in range(block.start, block.end)
-        if deepest.get(origins[number]) == depths[block.number]
+        if deepest.get(origins[number], inf) <= depths[block.number]
     ]
     counted = ((code.instructions[number], places[number]) for number in inner)
-    times = _per_copy(cfg, _copies(counted, cfg), trips)
-    loops = [len(cfg.loops_around(block.number)) for block in cfg.blocks]
-    return _Scene(origins, depths, loops, deepest, times, cold, fallback, trips)
+    copies = _of_all_blocks(cfg, _copies(counted, cfg))
+    return _Scene(cfg, origins, depths, deepest, copies, cold, fallback)
 
 
 def _is_cold(
@@ -159,40 +196,44 @@ def _copies(counted: Iterable[tuple[MachineInstruction, int | None]], cfg: Cfg) 
     return copies
 
 
-def _per_copy(cfg: Cfg, copies: Mapping[int, int], trips: float) -> dict[int, float]:
-    """Executions of one copy of each block of PTX. A block that shows no copies has as many as
-    others of its loop."""
+def _of_all_blocks(cfg: Cfg, copies: Mapping[int, int]) -> dict[int, int]:
+    """The copies of each block of PTX. One that shows none has as many as others of its loop."""
     of_loop: dict[int, int] = {}
     for block, count in copies.items():
         if block in cfg.loop_of:
             loop = cfg.loop_of[block]
             of_loop[loop] = max(count, of_loop.get(loop, 1))
-    counts: dict[int, float] = {}
-    for block in range(len(cfg.blocks)):
-        loops = cfg.loops_around(block)
-        shown = copies.get(block, of_loop.get(loops[0], 1)) if loops else 1
-        counts[block] = trips ** min(len(loops), _DEEPEST) / shown
-    return counts
+    loops = {block: cfg.loops_around(block) for block in range(len(cfg.blocks))}
+    return {
+        block: copies.get(block, of_loop.get(around[0], 1)) if around else 1
+        for block, around in loops.items()
+    }
 
 
-def _of_block(scene: _Scene, block: Block) -> list[float]:
-    """Executions of the instructions of one block of machine code. What stands in fewer loops than
+def _of_block(scene: _Scene, block: Block) -> list[Placement]:
+    """Where the instructions of one block of machine code belong. What stands in fewer loops than
     other copies of its block of PTX was moved out of a loop, or is what unrolling leaves over; what
     stands in more loops than its block of PTX, to save a register, is executed as the rest."""
     if block.number in scene.cold:
-        return [0.0] * (block.end - block.start)
+        return [{}] * (block.end - block.start)
     depth = scene.depths[block.number]
     origins = scene.origins[block.start : block.end]
     known = {origin: _of_origin(scene, origin, depth) for origin in {*origins}}
-    counts = [known[origin] for origin in origins]
-    certain = [times for times in counts if times is not None]
-    shared = sum(certain) / len(certain) if certain else 1.0
-    return [shared if times is None else times for times in counts]
+    places = [known[origin] for origin in origins]
+    certain = [placement for placement in places if placement is not None]
+    shared: Placement = _sum(certain, 1 / len(certain)) if certain else {scene.cfg.order[0]: 1.0}
+    return [shared if placement is None else placement for placement in places]
 
 
-def _of_origin(scene: _Scene, origin: int | None, depth: int) -> float | None:
-    """Executions of what is from a block of PTX and stands in so many loops; None where others
-    beside it tell."""
-    if origin is None or origin in scene.fallback or depth > scene.loops[origin]:
+def _of_origin(scene: _Scene, origin: int | None, depth: int) -> Placement | None:
+    """Of what is from a block of PTX and stands in so many loops; None where others beside it
+    tell."""
+    if origin is None or origin in scene.fallback:
         return None
-    return scene.trips**depth if depth < scene.deepest[origin] else scene.times[origin]
+    loops = scene.cfg.loops_around(origin)
+    if depth > len(loops):
+        return None
+    if depth == scene.deepest[origin]:
+        return {origin: 1 / scene.copies[origin]}
+    left = loops[len(loops) - 1 - depth]  # the outermost loop that it no longer stands in
+    return {scene.cfg.idom[left]: 1.0}

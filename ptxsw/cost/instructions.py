@@ -1,9 +1,9 @@
 """Which pipelines the instructions of a kernel keep busy, and how long a warp waits for them.
 
 Where there is machine code (`sass`), it is counted: each of its instructions is executed as often
-as the PTX instruction it was made from. Where there is none, PTX instructions stand for it, by the
-rules below. They are bounds: of what ptxas usually folds away (moves, conversions of address
-spaces, parameters) the least is nothing.
+as the block of PTX it was made from, over its copies (`executions`). Where there is none, PTX
+instructions stand for it, by the rules below. They are bounds: of what ptxas usually folds away
+(moves, conversions of address spaces, parameters) the least is nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ptxsw.cost.account import Interval, exactly
+from ptxsw.cost.executions import Placement, executed
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.flow.cfg import Cfg
@@ -43,25 +44,25 @@ class Mix(Struct, frozen=True):
     pipes: Mapping[str, Interval]
 
 
-def of_machine_code(kernel: MachineKernel, executed: Mapping[int, float]) -> Mix:
-    """`executed` says how often warps execute the PTX instruction at an offset of the text. What is
-    made from none of them, such as an address that is computed ahead, is executed as often as the
-    rest of its block is."""
+def of_machine_code(
+    kernel: MachineKernel,
+    placed: Sequence[Placement],
+    times: Sequence[float] | Mapping[int, float],
+    inlined: Mapping[int, float] | None = None,
+) -> Mix:
+    """`times` says how often warps execute each block of the kernel's PTX, `placed` with which of
+    them machine instructions are executed; `inlined`, how often PTX instructions of other functions
+    are, by their places in the text."""
     counts: dict[str, float] = {}
     everything = 0.0
-    for routine in kernel.routines:
-        for block in routine.flow.blocks:
-            inside = kernel.of_block(block)
-            executions = [
-                executed[i.ptx] for i in inside if i.ptx is not None and i.ptx in executed
-            ]
-            usual = sorted(executions)[len(executions) // 2] if executions else 0.0
-            for instruction in inside:
-                at = instruction.ptx
-                times = executed[at] if at is not None and at in executed else usual
-                everything += times
-                counts[instruction.pipe] = counts.get(instruction.pipe, 0.0) + times
-    return Mix(exactly(everything), {pipe: exactly(times) for pipe, times in counts.items()})
+    others = inlined or {}
+    for instruction, placement in zip(kernel.instructions, placed, strict=True):
+        often = others.get(instruction.ptx or -1)
+        if often is None:
+            often = executed(placement, times)
+        everything += often
+        counts[instruction.pipe] = counts.get(instruction.pipe, 0.0) + often
+    return Mix(exactly(everything), {pipe: exactly(often) for pipe, often in counts.items()})
 
 
 def of_ptx(instructions: Sequence[Instruction], executed: Sequence[float]) -> Mix:

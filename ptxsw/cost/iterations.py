@@ -9,7 +9,7 @@ all to always, what may be in a cache from all to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
 from ptxsw.cost.account import Account, Interval, exactly, total
+from ptxsw.cost.executions import placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import (
     Mix,
@@ -90,8 +91,9 @@ class _Reader:
         code: MachineKernel | None,
         offset: Callable[[int], int],
     ) -> None:
-        self._gpu, self._trace, self._code, self._offset = gpu, trace, code, offset
+        self._gpu, self._trace, self._code = gpu, trace, code
         self._unwrapped, self._warps = trace.unwrapped, Warps(block)
+        self._placed = () if code is None else placements(code, trace.cfg, offset)
         self._tensor = any(isa.has(i, isa.Trait.TENSOR) for i in trace.cfg.instructions)
 
     def read(
@@ -164,15 +166,12 @@ class _Reader:
         return count if certain else Interval(0.0, count.high)
 
     def _mix(self, inside: list[int], executed: set[int]) -> Mix:
-        instructions = self._trace.cfg.instructions
+        cfg = self._trace.cfg
         if self._code is None or not self._code.instructions:
-            chosen = [instructions[i] for i in inside]
+            chosen = [cfg.instructions[i] for i in inside]
             return of_ptx(chosen, [float(i in executed) for i in inside])
-        times: Mapping[int, float] = {
-            self._offset(instruction.span.start): float(number in executed)
-            for number, instruction in enumerate(instructions)
-        }
-        return of_machine_code(self._code, times)
+        times = [float(b.start < b.end and b.start in executed) for b in cfg.blocks]
+        return of_machine_code(self._code, self._placed, times)
 
     def _chain(self, blocks: frozenset[int], always: frozenset[int]) -> Interval:
         """Cycles of the blocks one after the other, those that are not always executed perhaps."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ptxsw.cost import caches
 from ptxsw.cost.account import Account, Interval, exactly
 from ptxsw.cost.caches import SECTOR, CacheTraffic, Setting
+from ptxsw.cost.executions import placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import Mix, critical_path, latencies, of_machine_code, of_ptx
 from ptxsw.cost.machine_code import MachineKernel
@@ -108,11 +109,16 @@ def _cacheable(gpu: Gpu, sample: Sample) -> caches.Touches:
 def _mix(function: Function, sample: Sample, code: MachineKernel | None) -> Mix:
     if code is None or not code.instructions:
         return of_ptx(sample.instructions, sample.executed)
-    executed = {
-        i.span.start: float(times)
-        for i, times in zip(sample.instructions, sample.executed, strict=True)
-    }
-    return of_machine_code(code, executed)
+    cfg = build(function.body)
+    own = len(cfg.instructions)
+    times = [
+        float(sample.executed[b.start]) if b.start < min(b.end, len(sample.executed)) else 0.0
+        for b in cfg.blocks
+    ]
+    others = zip(sample.instructions[own:], sample.executed[own:], strict=True)
+    inlined = {instruction.span.start: float(often) for instruction, often in others}
+    placed = placements(code, cfg, fallback=frozenset())  # whatever was executed counts
+    return of_machine_code(code, placed, times, inlined)
 
 
 def _is_global(sample: Sample, number: int) -> bool:
