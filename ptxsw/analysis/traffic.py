@@ -52,7 +52,7 @@ class Traffic(Struct, frozen=True, dict=True):
     @classmethod
     def of(cls, access: Access, unwrapped: UnwrappedReading, warps: Warps) -> Traffic:
         cases, asked = _cases(access, unwrapped, warps)
-        return cls(access, _size(access), cases, asked, warps)
+        return cls(access, lane_bytes(access), cases, asked, warps)
 
     @cached_property
     def requests(self) -> tuple[Request, ...]:
@@ -121,7 +121,7 @@ class Traffic(Struct, frozen=True, dict=True):
         return max(contention(w, self.size) for r in self.requests for w in r.warps)
 
 
-def _size(access: Access) -> int | None:
+def lane_bytes(access: Access) -> int | None:
     """Bytes that are read or written at the address of each lane. Instructions for a whole warp or
     block (wmma, bulk copies, barriers in memory) have addresses of another kind."""
     instruction = access.instruction
@@ -171,6 +171,12 @@ def _cases(
         any_way = _any_of(met)
         asked += [tuple([_of_some(request, any_way) for request in case]) for case in own]
     return tuple(cases), tuple(asked)
+
+
+def taking_part(access: Access, warps: Warps, every: Offsets) -> tuple[Offsets, ...]:
+    """Of offsets of all lanes, those of the lanes that take part in some warps."""
+    met = [warps.taking(frozenset({v.guard, *v.conditions})) for v in access.variants]
+    return tuple(dict.fromkeys(_of_some(Request((every,), True), _any_of(met)).warps))
 
 
 def _any_of(ways: Sequence[Taking]) -> Taking:

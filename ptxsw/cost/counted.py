@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 import ptxsw
 from ptxsw.analysis.coalescing import LANES, LINE
@@ -67,9 +67,9 @@ class Use(Struct, frozen=True, array_like=True):
 class Counted(Struct, frozen=True, kw_only=True):
     """What ptxas made of one text. `local` are bytes that a thread spills, stored and loaded;
     `shared` those of a block, static ones. `pipes` has the instructions that a warp executes, by
-    pipe, where every loop is taken 16 times; `spilled` the wavefronts of what it spills; `waits`
-    the cycles that it would take alone, where loads hit in the first-level cache and where they go
-    to memory."""
+    pipe, where every loop is taken 16 times, and `once` where each block is taken once; `spilled`
+    the wavefronts of what it spills; `waits` the cycles that it would take alone, where loads hit
+    in the first-level cache and where they go to memory."""
 
     arch: int
     registers: int
@@ -77,6 +77,7 @@ class Counted(Struct, frozen=True, kw_only=True):
     shared: int
     pipes: Mapping[str, float]
     uses: tuple[Use, ...]
+    once: Mapping[str, float] = field(default_factory=dict)
     spilled: float = 0.0
     waits: tuple[float, float] = (0.0, 0.0)
 
@@ -186,12 +187,14 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
 def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
     kernel = machine_code.kernel(name)
     cfg = build(function.body)
-    times = executions(kernel, cfg, TRIPS)
+    times, single = (executions(kernel, cfg, trips) for trips in (TRIPS, 1.0))
     at = dict[int | None, int]((one.start, number) for number, one in enumerate(cfg.instructions))
     cold = fallback_blocks(cfg)
     pipes: defaultdict[str, float] = defaultdict(float)
+    once: defaultdict[str, float] = defaultdict(float)
     uses, spilled = [], 0.0
-    for instruction, often in zip(kernel.instructions, times, strict=True):
+    for instruction, often, alone in zip(kernel.instructions, times, single, strict=True):
+        once[instruction.pipe] += alone
         index = at.get(instruction.ptx)
         if index is not None and cfg.block_of[index] in cold:
             pipes[UNKNOWN] += often  # issued, and predicated off
@@ -208,6 +211,7 @@ def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
         local=(kernel.spill_stores or 0) + (kernel.spill_loads or 0),
         shared=kernel.shared,
         pipes=dict(pipes),
+        once=dict(once),
         uses=tuple(uses),
         spilled=spilled,
         waits=_waits(machine_code.arch, kernel, times),

@@ -32,6 +32,7 @@ from ptxsw.cost.machine_code import TENSOR
 from ptxsw.cost.occupancy import UnknownTarget, limits, occupancy
 
 if TYPE_CHECKING:
+    from ptxsw.cost.accesses import KernelFigures
     from ptxsw.cost.counted import Counted
     from ptxsw.cost.wavefronts import Wavefronts
 
@@ -56,6 +57,8 @@ class Decision(Struct, frozen=True):
     reason: str
     before: Account | None = None
     after: Account | None = None
+    figures: tuple[KernelFigures | None, KernelFigures | None] = (None, None)
+    """Of the same texts, no loop weighed."""
 
 
 def account(

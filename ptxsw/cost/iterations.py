@@ -15,11 +15,9 @@ from typing import Final
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, SECTOR
-from ptxsw.analysis.path_choice import with_one_path
-from ptxsw.analysis.traffic import Traffic
-from ptxsw.analysis.warps import Warps
+from ptxsw.cost.accesses import access_figures, unmeasured
 from ptxsw.cost.account import Account, Interval, exactly, total
-from ptxsw.cost.executions import placements
+from ptxsw.cost.executions import fallback_blocks, placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import (
     Mix,
@@ -40,12 +38,15 @@ _WORD: Final = 4  # bytes
 class Stretch(Struct, frozen=True):
     """Code that is looked at by itself: a loop by the label of its header, or all of a kernel
     where `label` is None. `line` is that of its first instruction. `unknown` are the lines of
-    accesses of which it is not known what a warp touches."""
+    accesses of which it is not known what a warp touches, `unmeasured` their positions; `accesses`
+    are the positions and names of all."""
 
     label: str | None
     line: int
     account: Account
     unknown: tuple[int, ...]
+    unmeasured: frozenset[int] = frozenset()
+    accesses: tuple[tuple[int, str], ...] = ()
 
 
 def stretches(
@@ -54,15 +55,22 @@ def stretches(
     block: tuple[int, int, int] | None,
     code: MachineKernel | None,
     offset: Callable[[int], int] = int,
+    unknown: frozenset[int] = frozenset(),
 ) -> tuple[Stretch, ...]:
-    """The innermost loops of a kernel in the order of the code, or the kernel. `offset` tells where
-    in the text that `code` was made from a place of the trace's text is."""
+    """The innermost loops of a kernel in the order of the code, or the kernel; without those that
+    run only where a test of ours fails. `offset` tells where in the text that `code` was made from
+    a place of the trace's text is. Of `unknown` accesses nothing is taken to be known."""
     cfg = trace.cfg
-    working = {h: loop for h, loop in cfg.loops.items() if not waits_for_mbarrier(cfg, loop)}
+    fallback = fallback_blocks(cfg)
+    working = {
+        header: loop
+        for header, loop in cfg.loops.items()
+        if header not in fallback and not waits_for_mbarrier(cfg, loop)
+    }
     around = {loop.parent for loop in working.values()}
     inner = [loop for header, loop in working.items() if header not in around]
     inner.sort(key=lambda loop: cfg.blocks[loop.header].start)
-    reader = _Reader(gpu, trace, block, code, offset)
+    reader = _Reader(gpu, trace, block, code, offset, unknown)
     if not inner:
         return tuple(reader.read(None, frozenset(cfg.order), frozenset(_always(cfg))))
     runs: list[Stretch] = []
@@ -90,9 +98,13 @@ class _Reader:
         block: tuple[int, int, int] | None,
         code: MachineKernel | None,
         offset: Callable[[int], int],
+        unknown: frozenset[int],
     ) -> None:
         self._gpu, self._trace, self._code = gpu, trace, code
-        self._unwrapped, self._warps = trace.unwrapped, Warps(block)
+        self._figures = {
+            at: unmeasured(figures) if at in unknown else figures
+            for at, figures in access_figures(trace, block).items()
+        }
         self._placed = () if code is None else placements(code, trace.cfg, offset)
         self._tensor = any(isa.has(i, isa.Trait.TENSOR) for i in trace.cfg.instructions)
 
@@ -105,8 +117,10 @@ class _Reader:
             return
         certain = set(cfg.indices(always))
         accesses = [a for a in self._trace.accesses if a.index in set(inside)]
-        unknown: list[int] = []
-        asked = [self._asked(a, a.index in certain, unknown) for a in accesses]
+        unknown = frozenset(
+            a.index for a in accesses if a.index in self._figures and not self._known(a)
+        )
+        asked = [self._asked(a, a.index in certain) for a in accesses]
         most, least = self._mix(inside, set(inside)), self._mix(inside, certain)
         pipes = {
             pipe: Interval(least.pipes[pipe].low if pipe in least.pipes else 0.0, count.high)
@@ -125,40 +139,33 @@ class _Reader:
             chain=self._chain(blocks, always),
             tensor=self._tensor,
         )
-        label = None if header is None else cfg.name(header)
-        yield Stretch(label, self._line(min(inside)), account, tuple(unknown))
+        label = None if header is None else cfg.name(header).partition("@")[0]  # less its scope
+        lines = tuple(map(self._line, sorted(unknown)))
+        names = tuple((a.index, a.instruction.name) for a in accesses)
+        yield Stretch(label, self._line(min(inside)), account, lines, unknown, names)
+
+    def _known(self, access: Access) -> bool:
+        return self._figures[access.index].known
 
     def _line(self, index: int) -> int:
         return self._trace.module.source.line(self._trace.cfg.instructions[index].span.start)
 
     def _asked(
-        self, access: Access, certain: bool, unknown: list[int]
+        self, access: Access, certain: bool
     ) -> tuple[Interval, Interval, Interval, Interval]:
         """Passes through the banks; lanes, sectors in the first-level cache, and sectors that may
         come from beyond it."""
         none = exactly(0.0)
-        alone = with_one_path(self._trace.terms, access)
-        asked = Traffic.of(alone, self._unwrapped, self._warps)
-        size = asked.size or access.bytes
-        if access.space == "shared":
-            banks = asked.banks(self._unwrapped)
-            if banks is None:
-                unknown.append(self._line(access.index))
-            passes = Interval(1.0, float(LANES)) if banks is None else exactly(float(banks))
-            return self._perhaps(passes, certain), none, none, none
-        if access.space not in ("global", "generic", "local") or not size:
+        figures = self._figures.get(access.index)
+        if figures is None:
             return none, none, none, none
-        sectors, _ = asked.sectors()
-        if sectors is None:
-            unknown.append(self._line(access.index))
-            touched = Interval(1.0, LANES * max(1.0, size / SECTOR))
-        else:
-            touched = exactly(float(sectors))
-        touched = self._perhaps(touched, certain)
+        if access.space == "shared":
+            return self._perhaps(figures.wavefronts, certain), none, none, none
+        touched = self._perhaps(figures.sectors, certain)
         nc = "nc" in access.instruction.modifiers
         if not self._gpu.plain_loads and not nc:
             return none, none, none, touched  # past the first-level cache
-        lanes = self._perhaps(exactly(LANES * max(1.0, size / _WORD)), certain)
+        lanes = self._perhaps(exactly(LANES * max(1.0, figures.bytes / _WORD)), certain)
         return none, lanes, touched, touched
 
     @staticmethod

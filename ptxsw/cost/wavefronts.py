@@ -25,15 +25,15 @@ from ptxsw.analysis.coalescing import (
     lane_stride,
     touched,
 )
+from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.shared_banks import bank_traffic, block_shapes, places, shared_arrays
-from ptxsw.analysis.traffic import Traffic
+from ptxsw.analysis.traffic import Traffic, addressing_lanes, taking_part
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.changes.permutation import Permutation
 from ptxsw.cost.account import Interval, exactly
 from ptxsw.emulator.state import reach
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.terms.readings import UnwrappedReading
 
 _SIZE: Final = "%dynamic_smem_size"  # what a permutation may ask for
 _WHOLE_ROWS: Final = 48 << 10  # bytes
@@ -113,9 +113,9 @@ def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     if _SIZE in trace.module.source.text:
         at |= {_SIZE: _WHOLE_ROWS}
     shared = bank_traffic(trace, block_shapes(trace, block), at, end)
-    unwrapped, warps = trace.unwrapped, Warps(block)
-    lines = {a.index: _lanes(unwrapped, a, warps) for a in trace.accesses if a.space in _COUNTED}
-    return Wavefronts({t.access.index: t.requests for t in shared}, lines)
+    warps = Warps(block)
+    lines = {a.index: _lanes(trace, a, warps) for a in trace.accesses if a.space in _COUNTED}
+    return Wavefronts({t.access.index: _banks(t.access, t.requests) for t in shared}, lines)
 
 
 def permuted(
@@ -144,20 +144,30 @@ def _accesses(cfg: Cfg) -> Sequence[int]:
     return [at for at, one in instructions if reach(one.opcode, one.modifiers).touches]
 
 
-def _lanes(unwrapped: UnwrappedReading, access: Access, warps: Warps) -> tuple[Offsets, ...]:
+def _lanes(trace: Trace, access: Access, warps: Warps) -> tuple[Offsets, ...]:
     """Bytes from the start of a line at which the lanes of some warps point; none where that is not
     known. In local memory the words of one address lie side by side."""
-    stride = lane_stride(unwrapped, access)
+    stride = lane_stride(trace.unwrapped, access)
     if is_uniform(access):
         stride = access.bytes if access.space == "local" else 0
     if stride is not None:
-        return (tuple([lane * stride for lane in range(LANES)]),)
+        every = tuple([lane * stride for lane in range(LANES)])
+        return taking_part(access, warps, every) if access.space != "local" else (every,)
     largest = max(variant.address.size for variant in access.variants)
     if access.space == "local" or not access.bytes or largest > _LARGEST:
         return ()
-    requests = Traffic.of(access, unwrapped, warps).requests
+    alone = with_one_path(trace.terms, access)
+    requests = Traffic.of(alone, trace.unwrapped, warps).requests
     asked = tuple(dict.fromkeys(warp for request in requests for warp in request.warps))
     # What only the run knows may decide how many lines are asked for: then nothing is known.
     exact = all(request.exact for request in requests)
     counts = {_of_lines(request.warps, access.bytes) for request in requests}
     return asked if exact or len(counts) == 1 else ()
+
+
+def _banks(access: Access, requests: tuple[Offsets, ...]) -> tuple[Offsets, ...]:
+    """The addresses of the lanes that give them."""
+    if access.instruction.opcode == "mbarrier":
+        return ((0,),)  # one word
+    count = addressing_lanes(access)
+    return requests if count == LANES else tuple([one[:count] for one in requests])

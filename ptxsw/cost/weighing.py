@@ -12,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ptxsw.cost.accesses import KernelFigures, access_figures, figures
+from ptxsw.cost.account import exactly, total
 from ptxsw.cost.combined import Question, differ_in_one_kernel
 from ptxsw.cost.counted import Answered, Counted, NotCounted, RefusedByPtxas, cannot_count
 from ptxsw.cost.decide import COUNTS, FALLS, Decision, account, decide
+from ptxsw.cost.instructions import Mix
 from ptxsw.cost.occupancy import UnknownTarget
 from ptxsw.cost.wavefronts import Line, Wavefronts, alike, wavefronts_of
 from ptxsw.emulator.trace import Trace
@@ -92,8 +96,11 @@ class CostGate:
                 decisions[number] = self._beside(texts, kept, number)
                 kept = number if decisions[number].kept else kept
         last = decisions[len(texts) - 1]
+        final = kept or len(texts) - 1
         why = {n: decisions.get(n, last).reason for n in range(base + 1, len(texts))}
         decision = self._beside(texts, 0, kept) if kept else last
+        both = self._figures(texts, 0), self._figures(texts, final)
+        decision = replace(decision, figures=both)
         self.forget(kept)
         return Weighed(kept, why, decision)
 
@@ -135,6 +142,16 @@ class CostGate:
                 raise NotCounted("the symbolic run of the kernel did not finish")
             self._asked[number] = wavefronts_of(trace, self.block)
         return self._asked[number]
+
+    def _figures(self, texts: Sequence[WeighedText], number: int) -> KernelFigures | None:
+        """Of a text that was run symbolically."""
+        if number not in self._asked or number not in self._counts:
+            return None
+        counted, trace = self._counts[number], texts[number].trace()
+        accesses = access_figures(trace, self.block, self._asked[number])
+        pipes = {pipe: exactly(count) for pipe, count in counted.once.items()}
+        mix = Mix(total(pipes.values()), pipes)
+        return figures(accesses, mix, (counted.registers, counted.shared))
 
     def _decide(
         self,

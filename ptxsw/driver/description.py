@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.cost.accesses import access_figures, kernel_figures
 from ptxsw.driver.outcome import kernel_report
 from ptxsw.driver.passes import Passes, considered
 from ptxsw.findings.judge import executed, judged, of_kernel
 from ptxsw.ptx.errors import InvalidRequest
 from ptxsw.ptx.failures import stage
 from ptxsw.report.describe import describe
+from ptxsw.report.figures import shown
 from ptxsw.report.over_stores import REWRITES, concerned, with_over_stores
 
 if TYPE_CHECKING:
@@ -53,10 +55,15 @@ class Description(Struct, frozen=True):
         run = self._executed(trace)
         threads = self.block if run is None else run.block
         with stage("describing accesses"):
-            accesses, rows = describe(trace, kernel, threads)
+            shape = trace.function.block_shape or threads
+            figures = access_figures(trace, shape)
+            accesses, rows = describe(trace, kernel, threads, figures)
             accesses = with_over_stores(loads_over_stores, accesses)
         block = threads and (trace.function.block_shape or threads)
-        described = replace(kernel, accesses=accesses, rows=rows, block=block)
+        described = replace(
+            kernel, accesses=accesses, rows=rows, block=block,
+            figures=shown(kernel_figures(trace, shape, accesses=figures)),
+        )  # fmt: skip
         return judged(trace, described, threads, arch, executed=run)
 
     @property

@@ -12,11 +12,13 @@ from msgspec.structs import replace
 from ptxsw.changes.plan import ServedLoad, UniformLoop
 from ptxsw.ptx.patterns import pattern
 from ptxsw.report import model
+from ptxsw.report.figures import shown
 from ptxsw.rewrites.base import RefusedSource
 
 if TYPE_CHECKING:
     from ptxsw.changes.change import Change, Refusal
     from ptxsw.changes.plan import Proof, WrapGuard
+    from ptxsw.cost.accesses import KernelFigures
     from ptxsw.cost.account import Account
     from ptxsw.cost.decide import Decision
     from ptxsw.driver.kernel_state import KernelState
@@ -58,22 +60,22 @@ def kernel_report(progress: KernelState) -> model.Kernel:
 
 
 def _decision(decision: Decision) -> model.Decision:
-    before, after = (
-        None if figures is None else _cost(figures) for figures in (decision.before, decision.after)
-    )
+    both = zip((decision.before, decision.after), decision.figures, strict=True)
+    before, after = (None if one is None else _cost(one, figures) for one, figures in both)
     return model.Decision(decision.kept, decision.by, decision.reason, before, after)
 
 
-def _cost(figures: Account) -> model.Cost:
+def _cost(account: Account, figures: KernelFigures | None) -> model.Cost:
     return model.Cost(
-        figures.registers,
-        figures.local,
-        figures.shared,
-        {str(threads): round(share, 4) for threads, share in figures.occupancy.items()},
-        round(figures.instructions.low, 1),
-        round(figures.wavefronts.low, 1),
-        round(figures.ends.busiest, 1),
-        None if figures.ends.is_open else round(figures.ends.sum, 1),
+        account.registers,
+        account.local,
+        account.shared,
+        {str(threads): round(share, 4) for threads, share in account.occupancy.items()},
+        round(account.instructions.low, 1),
+        round(account.wavefronts.low, 1),
+        round(account.ends.busiest, 1),
+        None if account.ends.is_open else round(account.ends.sum, 1),
+        None if figures is None else shown(figures),
     )
 
 

@@ -6,50 +6,30 @@ one, it is that of one warp in one iteration of each innermost loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ptxsw.changes.options import Options, block_shape
-from ptxsw.codegen.excerpt import Excerpt, Excerpts
+from ptxsw.changes.options import block_shape
 from ptxsw.cost import gpu as gpus
-from ptxsw.cost import machine_code, sass
-from ptxsw.cost.account import Interval, exactly
-from ptxsw.cost.estimate import estimate, iteration
 from ptxsw.cost.gpu import Gpu
-from ptxsw.cost.iterations import stretches
-from ptxsw.cost.occupancy import Occupancy as Resident
-from ptxsw.cost.occupancy import limits
-from ptxsw.cost.occupancy import occupancy as resident_blocks
-from ptxsw.driver.batches import alone
+from ptxsw.cost.pairs import pairs, unlike
 from ptxsw.driver.command_lines import predict_command
-from ptxsw.driver.kernel_state import KernelState
-from ptxsw.driver.outcome import kernel_report
-from ptxsw.driver.passes import Passes, answers
-from ptxsw.emulator.run import emulate
-from ptxsw.emulator.trace import Trace
+from ptxsw.driver.predicted_text import PredictedText
 from ptxsw.parser import parse
-from ptxsw.ptx import isa
 from ptxsw.ptx.cxx_names import chosen, readable
-from ptxsw.ptx.errors import InvalidRequest
-from ptxsw.ptx.failures import failure, is_ours, stage
+from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import prediction as model
 from ptxsw.report.prediction import Prediction
-from ptxsw.rewrites import REGISTERS, REWRITES, named
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
 
-_TIMEOUT = 60.0  # seconds of one run of ptxas
 FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
 _LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
-_NO_LAUNCH = "no launch is given: how often loops iterate and what caches hold is not known"
-_NO_REGISTERS = "the registers are not known: no occupancy; name them with --registers"
-_NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
 
 
 def predict(
@@ -87,11 +67,11 @@ def predict(
         names = ", ".join(readable(f.name) or f.name for f in functions)
         raise ValueError(f"which kernel is launched? name one of: {names}")
     _read_bodies(module)
-    one = _Text(text, module, machine, registers, arch)
+    one = PredictedText(text, module, machine, registers, arch)
     other = None
     if against is not None:
         beside = _read_bodies(parse(against, "the other text"))
-        other = _Text(against, beside, machine, registers, arch)
+        other = PredictedText(against, beside, machine, registers, arch)
     few = len(functions) <= FEW
     considered = few if rewrites is None else rewrites
 
@@ -115,17 +95,35 @@ def predict(
 
 
 def _predicted(
-    one: _Text, other: _Text | None, function: Function, launch: Launch | None,
+    one: PredictedText, other: PredictedText | None, function: Function, launch: Launch | None,
     block: tuple[int, int, int] | None, *, rewrites: bool,
 ) -> model.Kernel:  # fmt: skip
     """What bounds a kernel of a text, and the one of that name in another."""
     prediction = one.kernel(function, launch, block)
     if other is not None:
-        prediction = replace(prediction, against=other.like(function, launch, block))
+        prediction = _beside(one, other, function, prediction, launch, block)
     if rewrites:
         prediction = replace(prediction, effects=one.effects(function, block, prediction))
         prediction = one.with_candidates(function, block, prediction)
     return prediction
+
+
+def _beside(
+    one: PredictedText, other: PredictedText, function: Function, prediction: model.Kernel,
+    launch: Launch | None, block: tuple[int, int, int] | None,
+) -> model.Kernel:  # fmt: skip
+    """A kernel beside the one of the same name in another text, both known alike."""
+    (beside,) = chosen(other.module, function.name)
+    against = other.kernel(beside, launch, block)
+    if launch is not None:
+        return replace(prediction, against=against.stretches, pairs=((0, 0),))
+    own, theirs = one.last_stretches, other.last_stretches
+    lost = unlike(own, theirs)
+    if any(lost):
+        prediction = one.kernel(function, launch, block, lost[0])
+        against = other.kernel(beside, launch, block, lost[1])
+    both = tuple(tuple(pair) for pair in pairs(own, theirs))
+    return replace(prediction, against=against.stretches, pairs=both)
 
 
 def _read_bodies(module: Module) -> Module:
@@ -155,231 +153,3 @@ def _launch(given: Launch | Mapping[str, Any] | None) -> Launch | None:
     from ptxsw.verify.launches import from_json
 
     return from_json(json.dumps(given))[0]
-
-
-class _Text:
-    """A text on a GPU."""
-
-    def __init__(
-        self, text: str, module: Module, machine: Gpu, registers: int | None, asked: str | None
-    ) -> None:
-        self._text, self._module, self._gpu, self._registers = text, module, machine, registers
-        self._code, self._target, self.note = sass.read_for(
-            text, module, machine.arch, asked, timeout=_TIMEOUT
-        )
-        self._arch = self._target or machine.arch
-        self._last: tuple[Excerpt, Trace] | None = None
-
-    @cached_property
-    def _excerpts(self) -> Excerpts:
-        return Excerpts(self._module)
-
-    def _run(self, function: Function) -> tuple[Excerpt, Trace]:
-        """The kernel taken out of its text, and run symbolically; the last one is kept."""
-        if self._last is None or self._last[0].name != function.name:
-            excerpt = self._excerpts.of(function)
-            with stage("symbolic execution"):
-                self._last = excerpt, emulate(excerpt.module, excerpt.function)
-        return self._last
-
-    def like(
-        self, function: Function, launch: Launch | None, block: tuple[int, int, int] | None
-    ) -> tuple[model.Stretch, ...]:
-        """The stretches of the kernel of the same name. Raises ValueError where there is none."""
-        named = chosen(self._module, function.name)
-        return self.kernel(named[0], launch, block).stretches
-
-    def kernel(
-        self, function: Function, launch: Launch | None, block: tuple[int, int, int] | None
-    ) -> model.Kernel:
-        """What bounds a kernel."""
-        block = function.block_shape or (launch.block if launch is not None else block)
-        threads = _threads(block)
-        shared = self._shared(function, launch)
-        registers = self._registers_of(function)
-        fits = self._resident(threads, registers, shared)
-        notes = [_NO_BLOCK if threads is None else _NO_REGISTERS] if fits is None else []
-        notes += _tensor_work(function, self._module)
-        if launch is None:
-            iterations = self._iterations(function, block, fits)
-            notes.append(_NO_LAUNCH)
-        else:
-            iterations, said = self._launched(function, launch, fits, shared)
-            notes.append(said)
-        occupancy = None
-        if fits is not None and threads is not None:
-            occupancy = model.of_occupancy(
-                fits, registers=registers or 0, shared=shared, threads=threads
-            )
-        shown = readable(function.name)
-        return model.Kernel(
-            function.name, shown, launch is not None, iterations, occupancy, (), tuple(notes)
-        )
-
-    # ------------------------------------------------------------ what it needs
-
-    def _registers_of(self, function: Function) -> int | None:
-        if self._registers is not None:
-            return self._registers
-        code = self._code.get(function.name)
-        return None if code is None else code.registers
-
-    def _shared(self, function: Function, launch: Launch | None) -> int:
-        code = self._code.get(function.name)
-        return (code.shared if code else 0) + (launch.shared if launch else 0)
-
-    def _resident(self, threads: int | None, registers: int | None, shared: int) -> Resident | None:
-        if threads is None or registers is None:
-            return None
-        return resident_blocks(
-            self._gpu.arch, block_threads=threads, registers=registers, shared=shared
-        )
-
-    # ------------------------------------------------------------ without a launch
-
-    def _iterations(
-        self, function: Function, block: tuple[int, int, int] | None, fits: Resident | None
-    ) -> tuple[model.Stretch, ...]:
-        (excerpt, trace), code = self._run(function), self._code.get(function.name)
-        return self._one_iteration(trace, block, fits, code, excerpt.offset)
-
-    def _one_iteration(
-        self,
-        trace: Trace,
-        block: tuple[int, int, int] | None,
-        fits: Resident | None,
-        code: machine_code.MachineKernel | None,
-        offset: Callable[[int], int] = int,
-    ) -> tuple[model.Stretch, ...]:
-        """One iteration of each loop. `offset` tells where in the text that `code` was made from a
-        place of the trace's text is."""
-        warps = Interval(1.0, float(limits(self._gpu.arch).warps))
-        if fits is not None and fits.warps:
-            warps = exactly(float(fits.warps))
-        return tuple(
-            model.of_iteration(stretch, iteration(self._gpu, stretch.account, warps))
-            for stretch in stretches(self._gpu, trace, block, code, offset)
-        )
-
-    def effects(
-        self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
-    ) -> tuple[model.RewriteEffect, ...]:
-        """What each rewrite would change of a kernel, of those that need not be asked for."""
-        shape = function.block_shape or block
-        threads = _threads(shape)
-        stretches = kernel.stretches
-        if kernel.launch:
-            shared = self._shared(function, None)
-            fits = self._resident(threads, self._registers_of(function), shared)
-            stretches = self._iterations(function, shape, fits)
-        before = _longest(stretches)
-        changed = list(self._changed(function, block))
-        effects = []
-        for each, code in zip(changed, self._codes_of(changed), strict=True):
-            trace = each.trace or emulate(each.module, each.function)
-            fits = None
-            if code is not None:
-                fits = self._resident(threads, code.registers, code.shared)
-            after = _longest(self._one_iteration(trace, shape, fits, code))
-            if before is None or after is None:
-                continue
-            report = kernel_report(each)
-            effects.append(
-                model.RewriteEffect(
-                    each.attempts[-1].rewrite, len(report.rewrites or ()) + len(report.loops or ()),
-                    (before.time.low, after.time.low), (before.time.high, after.time.high),
-                    (self._registers_of(function), None if code is None else code.registers),
-                )
-            )  # fmt: skip
-        return tuple(effects)
-
-    def _changed(
-        self, function: Function, block: tuple[int, int, int] | None
-    ) -> Iterator[KernelState]:
-        """The kernel as each rewrite by itself leaves it, for those that change it."""
-        own = self._text[function.span.start : function.span.end]
-        considered = named(["all"])
-        for one in REWRITES:
-            if one.name in considered and one.requires.may_apply(own):
-                each = self._made(function, block, one.name)
-                if each.since:
-                    yield each
-
-    def _made(
-        self, function: Function, block: tuple[int, int, int] | None, rewrite: str
-    ) -> KernelState:
-        """What a rewrite, made wherever it is proved, makes of a kernel."""
-        options = Options(mode="force", rewrites=(rewrite,), arch=self._arch, block=block)
-        passes = Passes(options, self._arch)
-        return alone(passes.run_again(*self._run(function)), answers)
-
-    def _codes_of(
-        self, changed: Sequence[KernelState]
-    ) -> Sequence[machine_code.MachineKernel | None]:
-        """What ptxas makes of kernels that rewrites left; None where it makes nothing."""
-        if self._target is None or not changed:
-            return [None] * len(changed)
-        texts, name = [each.module for each in changed], changed[0].function.name
-        try:
-            codes, _ = sass.read_several(texts, name, self._target, timeout=_TIMEOUT)
-        except sass.NOT_MADE:
-            return [None] * len(changed)
-        return [code if isinstance(code, machine_code.MachineKernel) else None for code in codes]
-
-    def with_candidates(
-        self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
-    ) -> model.Kernel:
-        """The kernel with what ptxas makes of it under other limits of registers; or with the
-        reason why that cannot be told."""
-        report = kernel_report(self._made(function, block, REGISTERS))
-        details = [one.detail for one in report.rewrites or ()]
-        details += [one.detail for one in report.refusals or ()]
-        outcomes = [each for detail in details for each in detail.get("outcomes", ())]
-        if not outcomes:
-            reasons = [f"{REGISTERS}: {refusal.reason}" for refusal in report.refusals or ()]
-            return replace(kernel, notes=(*kernel.notes, *reasons))
-        return replace(kernel, candidates=tuple(map(model.of_candidate, outcomes)))
-
-    # ------------------------------------------------------------ with one
-
-    def _launched(
-        self, function: Function, launch: Launch, fits: Resident | None, shared: int
-    ) -> tuple[tuple[model.Stretch, ...], str]:
-        from ptxsw.cost.launched import account
-        from ptxsw.cost.sampled import sample
-
-        if fits is None:
-            raise InvalidRequest(_NO_REGISTERS)
-        if fits.blocks == 0:
-            what = f"no block of this launch fits on {self._gpu.name}"
-            raise InvalidRequest(f"{function.name}: {what}")
-        blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-        resident = int(fits.blocks * self._gpu.of("sms").high)
-        seen = sample(self._module, function.name, launch, resident)
-        code = self._code.get(function.name)
-        asked = account(self._gpu, function, seen, blocks, fits, shared, code)
-        line = self._module.source.line(function.span.start)
-        note = (
-            f"one block of {blocks} was run and counted, {seen.touches.blocks} side by side for "
-            f"{seen.touches.steps:.0f} of {seen.steps:.0f} iterations; caches are a model"
-        )
-        answer = estimate(self._gpu, asked)
-        return (model.of_launch(line, answer),), note
-
-
-def _tensor_work(function: Function, module: Module) -> Iterator[str]:
-    """What is to be said of a kernel's tensor instructions."""
-    for instruction in function.body.instructions:
-        if isa.has(instruction, isa.Trait.TENSOR):
-            line = module.source.line(instruction.span.start)
-            yield f"tensor work is not modelled: it begins with {instruction.name}, line {line}"
-            return
-
-
-def _threads(block: tuple[int, int, int] | None) -> int | None:
-    return None if block is None else block[0] * block[1] * block[2]
-
-
-def _longest(stretches: Sequence[model.Stretch]) -> model.Stretch | None:
-    """The stretch that may take longest; of open ones that which takes longest at least."""
-    return max(stretches, key=lambda stretch: (stretch.time.limit, stretch.time.low), default=None)

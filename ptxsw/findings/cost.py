@@ -292,8 +292,9 @@ def _weights(scene: Scene) -> Iterator[tuple[int, float]]:
 
 def _totals(sites: Sequence[Site], weights: Mapping[int, float]) -> model.Totals:
     weighed = [site for site in sites if site.index in weights]
+    shared = [site for site in weighed if site.shown.space == "shared"]
     return model.Totals(
         round(sum((s.shown.bytes or 0) * LANES * s.times for s in weighed if s.is_global)),
         round(sum((s.shown.sectors or 0) * s.times for s in weighed if s.shown.space != "shared")),
-        round(sum((passes(s) or 0) * s.times for s in weighed if s.shown.space == "shared")),
+        round(sum((s.shown.wavefronts or 0) * s.times for s in shared)),
     )

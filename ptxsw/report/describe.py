@@ -15,6 +15,7 @@ from ptxsw.analysis.shared_banks import inside_array
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.trip_count import values_in
 from ptxsw.analysis.warps import Block, Warps
+from ptxsw.cost.accesses import AccessFigures, access_figures
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ptx import isa
 from ptxsw.report import model
@@ -27,12 +28,15 @@ from ptxsw.terms.substitution import substitute
 
 
 def describe(
-    trace: Trace, outlooks: model.Kernel, block: Block | None = None
+    trace: Trace,
+    outlooks: model.Kernel,
+    block: Block | None = None,
+    figures: Mapping[int, AccessFigures] | None = None,
 ) -> tuple[tuple[model.Access, ...], tuple[model.Row, ...]]:
     """The accesses to memory in program order, parameters left out, and their rows.
 
     `outlooks` is what the optimizer reports of this kernel; `block` the shape of the block, where
-    `.reqntid` does not fix it.
+    `.reqntid` does not fix it; `figures` are what the accesses move in such blocks.
     """
     unwrapped = trace.unwrapped
     warps = Warps(trace.function.block_shape or block)
@@ -44,6 +48,7 @@ def describe(
         _outlooks(outlooks),
         carried(trace, unwrapped, warps.width),
         Writes(calls(trace)),
+        figures if figures is not None else access_figures(trace, warps.block),
     )
     rows = Rows()
     accesses = tuple(
@@ -62,6 +67,7 @@ class _Scene(Struct, frozen=True):
     outlooks: Mapping[int, model.Outlook]
     carried: Mapping[int, tuple[model.Carried, ...]]
     writes: Writes
+    figures: Mapping[int, AccessFigures]
 
 
 def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
@@ -103,6 +109,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         changing=None if turning is None else turning.register,
         iterations=turning.figures if turning is not None else (),
         loop_depth=_loop_depth(scene.trace, access.index),
+        wavefronts=_wavefronts(scene.figures.get(access.index)),
         hidden=_hidden(scene.trace, access, sectors),
     )
     scene.writes.note(access, [writer.unwrapped.polynomial(v.address) for v in access.variants])
@@ -121,6 +128,12 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     )  # fmt: skip
     again = scene.carried.get(access.index, ())
     return replace(shown, row=row.name, offset=offset, reuse=reuse, carried=again)
+
+
+def _wavefronts(figures: AccessFigures | None) -> float | None:
+    if figures is None or not figures.wavefronts.is_exact:
+        return None
+    return round(figures.wavefronts.low, 2)
 
 
 def _hidden(trace: Trace, access: Access, sectors: int | None) -> str | None:

@@ -13,6 +13,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from ptxsw.ptx.failures import Failure
+from ptxsw.report.cost_model import Cost as Cost
+from ptxsw.report.cost_model import Decision as Decision
+from ptxsw.report.cost_model import Figures as Figures
+from ptxsw.report.cost_model import Totals as Totals
 from ptxsw.report.fields import (
     EMPTY,
     NULL,
@@ -156,6 +160,13 @@ class Access(Struct, frozen=True, omit_defaults=True):
             "known."
         ),
     ] = None
+    wavefronts: Annotated[
+        float | None,
+        says(
+            "Passes of the memory pipe for a warp, on average over some warps; of shared memory, "
+            "through its banks. Absent where it is not known."
+        ),
+    ] = None
     hidden: Annotated[
         str | None, says("Why the sectors are not known: `index loaded at line 40`.")
     ] = None
@@ -286,56 +297,6 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     )
 
 
-class Totals(Struct, frozen=True):
-    """What one warp moves that runs once through the kernel, loops taken as often as is known, or
-    16 times. Accesses whose addresses are not known are left out."""
-
-    bytes: Annotated[Count, says("That lanes ask for in global memory.")]
-    sectors: Annotated[Count, says("Of 32 bytes, of global and local memory.")]
-    wavefronts: Annotated[Count, says("Passes through the banks of shared memory.")]
-
-
-class Cost(Struct, frozen=True):
-    """What a kernel takes, by the code that ptxas makes of it; what a warp does that runs through
-    it once, each loop taken 16 times."""
-
-    registers: Count
-    local: Annotated[Count, says("Bytes that a thread spills to local memory, stored and loaded.")]
-    shared: Annotated[Count, says("Bytes of a block, static ones.")]
-    occupancy: Annotated[
-        Mapping[str, float], says("Share of resident warps, by the threads of a block.")
-    ]
-    instructions: float
-    wavefronts: Annotated[
-        float, says("The fewest, where addresses are not known of an access before or after.")
-    ]
-    at_least: Annotated[float, says("Cycles of a multiprocessor that its busiest resource takes.")]
-    at_most: Annotated[
-        float | None,
-        says("Cycles of a multiprocessor that all resources take one after the other; null where "
-             "there is tensor work, which is not modelled."),
-    ]  # fmt: skip
-
-
-class Decision(Struct, frozen=True, omit_defaults=True):
-    """Whether mode auto keeps what was made of the kernel, and why; absent where there was nothing
-    to decide."""
-
-    kept: bool
-    by: Annotated[
-        Annotated[str, one_of("ptxas", "counts", "tuned")],
-        says(
-            "What ptxas makes of both texts; where it cannot be asked, what the rewrites count "
-            "themselves; or what ptxsw tune measured."
-        ),
-    ]
-    reason: str
-    before: Cost | None = None
-    after: Annotated[Cost | None, says("Of what is kept; where nothing is, of what was not.")] = (
-        None
-    )
-
-
 class Kernel(Struct, frozen=True, omit_defaults=True):
     """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
     where there are neither shuffles nor copies."""
@@ -376,6 +337,7 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
         says("What costs this kernel most, and what to do about it; the worst first."),
     ] = None
     totals: Totals | None = None
+    figures: Figures | None = None
     failed: Annotated[
         Failure | None, says("Why ptxsw could not finish it. Absent where it could.")
     ] = None

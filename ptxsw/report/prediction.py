@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 
 from ptxsw.ptx.failures import Failure
+from ptxsw.report.model import Figures
 
 if TYPE_CHECKING:
     from ptxsw.cost.account import Interval
@@ -120,6 +121,9 @@ class Kernel(Struct, frozen=True):
     against: tuple[Stretch, ...] = ()  # the same of the other text
     candidates: tuple[RegisterCandidate, ...] = ()  # for registers, the kernel as it is first
     failed: Failure | None = None  # why ptxsw could not finish it
+    pairs: tuple[tuple[int, int], ...] = ()
+    """Which of `stretches` stands for which of `against`, by their numbers."""
+    figures: Figures | None = None  # of all its code, no loop weighed
 
 
 def failed_kernel(name: str, shown: str | None, failed: Failure) -> Kernel:

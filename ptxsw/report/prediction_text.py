@@ -41,8 +41,10 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
     for other in kernel.against:
         yield "  the other text"
         yield from _stretch(other)
-    for own, other in zip(kernel.stretches, kernel.against, strict=False):
-        yield f"  {_compared(own, other)}"
+    for number, counterpart in kernel.pairs:
+        yield f"  {_compared(kernel.stretches[number], kernel.against[counterpart])}"
+    if len(kernel.pairs) < len(kernel.against):
+        yield "  the other text: not all of its loops could be paired with one here"
     if kernel.occupancy is not None:
         yield from _occupancy(kernel.occupancy)
     if kernel.effects:
@@ -115,11 +117,14 @@ def _compared(stretch: Stretch, other: Stretch) -> str:
         verdict = "the other is slower"
     else:
         verdict = "the bounds overlap"
+    where = "" if stretch.label is None else f" in the loop {stretch.label}"
+    if (stretch.time, stretch.resources) == (other.time, other.resources):
+        return f"the other text takes 1.00 times as long{where}: all figures are the same"
     if stretch.time.high is None or other.time.high is None:
-        return f"the other text: {verdict}; {NOT_MODELLED}"
+        return f"the other text{where}: {verdict}; {NOT_MODELLED}"
     ratio = _one(other) / (_one(stretch) or 1.0)
     what = "expected" if stretch.expected is not None else "middle of the bounds"
-    return f"the other text takes {ratio:.2f} times as long ({what}): {verdict}"
+    return f"the other text takes {ratio:.2f} times as long{where} ({what}): {verdict}"
 
 
 def _one(stretch: Stretch) -> float:

@@ -1,0 +1,85 @@
+"""What a kernel costs, as reports give it: figures and what mode auto decided by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Struct
+
+from ptxsw.report.fields import Count, one_of, says
+
+
+class Totals(Struct, frozen=True):
+    """What one warp moves that runs once through the kernel, loops taken as often as is known, or
+    16 times. Accesses whose addresses are not known are left out."""
+
+    bytes: Annotated[Count, says("That lanes ask for in global memory.")]
+    sectors: Annotated[Count, says("Of 32 bytes, of global and local memory.")]
+    wavefronts: Annotated[Count, says("Passes through the banks of shared memory.")]
+
+
+class Figures(Struct, frozen=True, omit_defaults=True):
+    """What a warp does that executes each block of a kernel's code once: no loop is weighed.
+    `check`, `analyze`, `optimize` and `predict` give the same figures. Ranges are [least, most]."""
+
+    source: Annotated[
+        Annotated[str, one_of("SASS", "PTX")],
+        says("Of the instructions: what ptxas made, which tells registers, too; or bounds by PTX."),
+    ]
+    instructions: tuple[float, float]
+    pipes: Annotated[
+        Mapping[str, tuple[float, float]], says("Instructions by the pipeline that runs them.")
+    ]
+    wavefronts: Annotated[
+        tuple[float, float], says("Passes of the memory pipe; of shared memory, through its banks.")
+    ]
+    sectors: Annotated[
+        tuple[float, float],
+        says("Of 32 bytes, in the first-level cache: of global and local memory."),
+    ]
+    unknown: Annotated[Count, says("Accesses whose addresses are not known, so that they range.")]
+    registers: Annotated[Count | None, says("Of a thread.")] = None
+    shared: Annotated[Count | None, says("Bytes of a block, static ones.")] = None
+
+
+class Cost(Struct, frozen=True, omit_defaults=True):
+    """What a kernel takes, by the code that ptxas makes of it; what a warp does that runs through
+    it once, each loop taken 16 times."""
+
+    registers: Count
+    local: Annotated[Count, says("Bytes that a thread spills to local memory, stored and loaded.")]
+    shared: Annotated[Count, says("Bytes of a block, static ones.")]
+    occupancy: Annotated[
+        Mapping[str, float], says("Share of resident warps, by the threads of a block.")
+    ]
+    instructions: float
+    wavefronts: Annotated[
+        float, says("The fewest, where addresses are not known of an access before or after.")
+    ]
+    at_least: Annotated[float, says("Cycles of a multiprocessor that its busiest resource takes.")]
+    at_most: Annotated[
+        float | None,
+        says("Cycles of a multiprocessor that all resources take one after the other; null where "
+             "there is tensor work, which is not modelled."),
+    ]  # fmt: skip
+    figures: Figures | None = None
+
+
+class Decision(Struct, frozen=True, omit_defaults=True):
+    """Whether mode auto keeps what was made of the kernel, and why; absent where there was nothing
+    to decide."""
+
+    kept: bool
+    by: Annotated[
+        Annotated[str, one_of("ptxas", "counts", "tuned")],
+        says(
+            "What ptxas makes of both texts; where it cannot be asked, what the rewrites count "
+            "themselves; or what ptxsw tune measured."
+        ),
+    ]
+    reason: str
+    before: Cost | None = None
+    after: Annotated[Cost | None, says("Of what is kept; where nothing is, of what was not.")] = (
+        None
+    )
