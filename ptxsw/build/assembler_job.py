@@ -103,10 +103,11 @@ class Job:
             _find_packages()  # the script starts Python without, which is quicker
             from ptxsw.build import prefilter
 
-            if not prefilter.may_contain_candidates(text):
-                return None
-            display = "<ptx>" if item.is_text or item.is_stdin else item.value
-            answer = self._compute(text, display)
+            if prefilter.may_contain_candidates(text):
+                display = "<ptx>" if item.is_text or item.is_stdin else item.value
+                answer = self._compute(text, display)
+            else:
+                answer = Answer(None, b"", "")
             if not answer.fault or answer.limit:  # a fault of ours may not come again
                 self._keep(name, answer)
         return answer

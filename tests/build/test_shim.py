@@ -407,9 +407,13 @@ def test_quick_path_imports_nothing_heavy(arguments: str, work: Path, ptxas: str
 
 
 def test_a_text_without_candidates_brings_nothing_that_proves(work: Path, ptxas: str) -> None:
-    """What rewrites require is asked of the rewrites themselves, which brings msgspec."""
-    modules = imported(work, ptxas, "-arch=sm_80", "one.ptx", "-o", "out")
+    """What rewrites require is asked of the rewrites themselves, which brings msgspec; that there
+    is nothing to do is remembered."""
+    call = ("-arch=sm_80", "one.ptx", "-o", "out")
+    modules = imported(work, ptxas, *call)
+    assert "msgspec" in modules
     assert not {"z3", "lark", "numpy", "typer", "subprocess"} & modules
+    assert not {"msgspec", "re", "typing", "dataclasses"} & imported(work, ptxas, *call)
 
 
 def test_triton_sees_another_version(stand_in: StandIn, plain: StandIn) -> None:
