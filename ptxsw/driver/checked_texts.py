@@ -1,7 +1,7 @@
 """What a rewrite makes of a kernel's text: spliced, checked, and taken back where it is not right.
 
-Where the check of several changes fails, part of them may still be right (`rewrites/parts.py`).
-What is weighed first is checked later: only what stays has to be right.
+What is weighed first is checked later: only what stays has to be right. Where the check of changes
+that are planned together fails, part of them may still be right (`rewrites/parts.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ptxsw.ptx.errors import ParseError
 from ptxsw.rewrites.base import TOGETHER, UNIFORM_LOOPS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ptxsw.codegen.splice import Edit
     from ptxsw.ptx.ir import Module
     from ptxsw.rewrites.base import Attempt, Rewrite
@@ -30,18 +32,23 @@ UNCHECKED = "the text written for it could not be proved right"
 
 
 class CheckedTexts:
-    """Writes texts and checks them; but for those of a `stand_in`, which are taken as they are."""
+    """Writes texts of some rewrites and checks them; but for those of a `stand_in`, which are taken
+    as they are."""
 
-    def __init__(self, stand_in: Rewrite | None) -> None:
+    def __init__(self, rewrites: Iterable[Rewrite], stand_in: Rewrite | None) -> None:
+        self._rewrites = {one.name: one for one in rewrites}
         self._stand_in = stand_in
 
     def write(self, one: Rewrite, each: KernelState, attempt: Attempt, *, checked: bool) -> None:
         """Splice what a rewrite wrote, and check it, if that is to be done at once. Where it fails,
         the part of the changes is kept that is proved right."""
         each.rest()
-        if checked and attempt.rewrite in TOGETHER:
-            self._write_part(one, each, attempt)
-            return
+        if attempt.rewrite in TOGETHER:
+            from ptxsw.rewrites.parts import share_of_whole
+
+            if checked or share_of_whole(attempt) is None:
+                self._write_part(one, each, attempt)
+                return
         text = self._text(one, each, attempt)
         problem = self._problem(attempt, text[1], 1.0) if checked else None
         if problem is None:
@@ -49,11 +56,14 @@ class CheckedTexts:
         else:
             self._give_up(each, len(each.attempts) - 1, problem)
 
-    def _write_part(self, one: Rewrite, each: KernelState, attempt: Attempt) -> None:
-        """The same of changes that are planned together: part of them may be right."""
+    def _write_part(
+        self, one: Rewrite, each: KernelState, attempt: Attempt, refused: str | None = None
+    ) -> None:
+        """The same of changes that are planned together: part of them may be right. All of them
+        are not, if it is known why they are `refused`."""
         from ptxsw.rewrites.parts import attempts
 
-        tried, right = attempts(attempt), None
+        tried, right = attempts(attempt, refused), None
         try:
             part, share = next(tried)
             while True:
@@ -96,22 +106,30 @@ class CheckedTexts:
 
     def take_back_wrong(self, each: KernelState, kept: int) -> str | None:
         """Check those of the first `kept` texts that were not checked before. One that is not right
-        is taken back with all behind it; the name of its rewrite."""
+        is taken back with all behind it; the name of its rewrite, of whose changes those stay that
+        are right without the others."""
         for number, state in enumerate(each.states[:kept]):
             reason = None if state.checked else self._late_problem(each, state)
             if reason is None:
                 continue
-            name = each.attempts[state.number].rewrite
-            self._give_up(each, state.number, reason)
+            attempt = each.attempts[state.number]
             each.return_to(number)
             del each.attempts[state.number + 1 :]
-            return name
+            if attempt.rewrite in TOGETHER:
+                self._write_part(self._rewrites[attempt.rewrite], each, attempt, reason)
+            else:
+                self._give_up(each, state.number, reason)
+            return attempt.rewrite
         return None
 
     def _late_problem(self, each: KernelState, state: RewrittenState) -> str | None:
         """Why a text is not right that was not checked when it was written."""
-        attempt = each.attempts[state.number]
-        problem = self._problem(attempt, state.module, 1.0)
+        attempt, share = each.attempts[state.number], 1.0
+        if attempt.rewrite in TOGETHER:
+            from ptxsw.rewrites.parts import share_of_whole
+
+            share = share_of_whole(attempt) or share
+        problem = self._problem(attempt, state.module, share)
         state.checked = problem is None
         return problem
 

@@ -14,7 +14,7 @@ from ptxsw.driver.kernel_state import KernelState, RewrittenState
 from ptxsw.emulator.run import emulate
 from ptxsw.ptx.target import assembled_for
 from ptxsw.rewrites import REGISTERS
-from ptxsw.rewrites.base import SHUFFLE, TOGETHER, UNIFORM_LOOPS
+from ptxsw.rewrites.base import SHUFFLE, UNIFORM_LOOPS
 
 # Of most kernels nothing is written: what weighs is imported by the functions that do.
 if TYPE_CHECKING:
@@ -60,10 +60,8 @@ class Profitability:
         return None if reason is None else f"its cost in registers is not known: {reason}"
 
     def is_weighed(self, one: Rewrite) -> bool:
-        """Is what a rewrite makes weighed before it is checked? What is planned together is
-        checked at once: where it fails, less of it may be right."""
-        alone = one.name not in TOGETHER and one.name != REGISTERS
-        return self._options.mode == "auto" and alone
+        """Is what a rewrite makes weighed before it is checked?"""
+        return self._options.mode == "auto" and one.name != REGISTERS
 
     def weigh(self, each: KernelState) -> Generator[Question, Answered, str | None]:
         """Keep what certainly pays, and is right. What was measured stays; what is kept of earlier

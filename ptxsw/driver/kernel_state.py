@@ -94,12 +94,13 @@ class KernelState(Struct):
             self.trace = self.original
 
     def forget_weighed(self, begun: bool) -> None:
-        """Forget what was weighed of texts that were taken back; all of it where weighing had not
-        `begun` before these."""
+        """Forget what was weighed of texts that were taken back, and of the one whose rewrite
+        looked last; all of it where weighing had not `begun` before these."""
         if not begun:
             self.cost_gate = None
         elif self.cost_gate is not None:
-            self.cost_gate.forget(len(self.states))
+            last = len(self.attempts) - 1
+            self.cost_gate.forget(sum(state.number < last for state in self.states))
 
 
 def rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:

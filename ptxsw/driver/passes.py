@@ -71,7 +71,7 @@ class Passes:
             for one in considered(options)
         )
         self._names = frozenset(one.name for one in self._rewrites)
-        self._texts = CheckedTexts(stand_in)
+        self._texts = CheckedTexts(self._rewrites, stand_in)
         self._profitability = Profitability(options, arch, block, self._rewrites, self._texts)
         auto = options.mode == "auto"
         self._last_unsure = _last_built_on(self._rewrites) if auto else None
@@ -138,9 +138,9 @@ class Passes:
     def _send_through(
         self, rewrites: tuple[Rewrite, ...], each: KernelState, given_up: str | None
     ) -> Generator[Question, Answered, str | None]:
-        """Some rewrites, one after the other, but for what one of them makes that was given up. The
-        name of one that wrote what is not right, where that comes out: it is taken back, with what
-        others have found behind it."""
+        """Some rewrites, one after the other, but for what one of them makes that was given up, or
+        of which a part has stayed. The name of one that wrote what is not right, where that comes
+        out: it is taken back, with what others have found behind it."""
         auto, profitability = self._options.mode == "auto", self._profitability
         for one in rewrites:
             wrong = None

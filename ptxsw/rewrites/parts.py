@@ -41,14 +41,24 @@ proved, or None; the end is what was made, the text of which is the last that wa
 nothing is."""
 
 
-def attempts(attempt: Attempt) -> Attempts:
-    """All of what was made, and less of it as long as that is refused."""
-    # A plan that cannot be proved in time is not tried whole: that would use up the time, and
-    # nothing at all would be kept.
+def share_of_whole(attempt: Attempt) -> float | None:
+    """Until which share of the kernel's time all that was made is tried to be proved. None for a
+    plan that cannot be proved in time: that would use up the time, and nothing at all would be
+    kept."""
     rows = _rows(attempt)
-    if rows and len(rows) > (count := _fitting(attempt, rows)):
-        return (yield from _first_rows(attempt, rows, count))
-    reason = yield attempt, CHECKING if rows else 1.0
+    if rows and len(rows) > _fitting(attempt, rows):
+        return None
+    return CHECKING if rows else 1.0
+
+
+def attempts(attempt: Attempt, refused: str | None = None) -> Attempts:
+    """All of what was made, unless it is known why that is `refused`, and less of it as long as
+    that is refused."""
+    share = share_of_whole(attempt)
+    if share is None:
+        rows = _rows(attempt)
+        return (yield from _first_rows(attempt, rows, _fitting(attempt, rows)))
+    reason = refused or (yield attempt, share)
     while reason is not None and reason != OUT_OF_TIME:
         less = _without_tests(attempt, reason) or _without_loops(attempt, reason)
         if less is None:

@@ -15,8 +15,9 @@ from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.report.model import Kernel
 from ptxsw.toolchain import tuned
-from ptxsw.validate import Unproved, validate
+from ptxsw.validate import Proved, Unproved, validate
 from tests.heads import head
+from tests.rewrites.pair import kernel as kernel_of
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PAYS = BENCHMARKS / "programs" / "ptx" / "neighbours-nvcc.ptx"
@@ -204,3 +205,51 @@ def test_what_was_built_on_a_wrong_text_is_made_anew(
     assert text == expected
     assert kernel.decision == without.decision
     assert (kernel.rewrites or ()) == (without.rewrites or ())
+
+
+# ---------------------------------------------------------------- what is planned together
+
+REPEATS = kernel_of("""
+    ld.global.f32 %f1, [%rd4];
+    ld.global.f32 %f2, [%rd4+4];
+    ld.global.f32 %f3, [%rd4];
+    ld.global.f32 %f4, [%rd4+4];
+    add.f32 %f1, %f1, %f2;
+    add.f32 %f3, %f3, %f4;
+    add.f32 %f1, %f1, %f3;
+    st.global.f32 [%rd5], %f1;
+""")
+"""ptxas removes the repeats itself: copies alone gain nothing, with a vector they stay."""
+
+
+def test_copies_that_do_not_pay_are_not_checked(checks: Counter[str]) -> None:
+    result = optimize(REPEATS, Options(arch="sm_80", rewrites=("load-elimination",)))
+    (kernel,) = result.report.kernels
+    assert result.text == REPEATS
+    assert any("not certainly pay" in reason for reason in reasons(kernel, "load-elimination"))
+    assert not checks
+
+
+@pytest.mark.parametrize(("wrong", "copies"), [((), 2), ((1,), 2), ((1, 2), 1), ((1, 2, 3), 0)])
+def test_of_copies_that_pay_those_stay_that_are_right(
+    wrong: tuple[int, ...], copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are checked, then one, then the other; the vector is found anew behind what stays."""
+    calls = 0
+
+    def some_fail(*kernels: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return Unproved("no reason") if calls in wrong else validate(*kernels, **more)
+
+    monkeypatch.setattr("ptxsw.validate.validate", some_fail)
+    names = ("load-elimination", "vectorize")
+    result = optimize(REPEATS, Options(arch="sm_80", rewrites=names))
+    (kernel,) = result.report.kernels
+    made = Counter(r.rewrite for r in kernel.rewrites or ())
+    assert made == Counter({"load-elimination": copies, "vectorize": 1})
+    assert kernel.decision is not None and kernel.decision.kept
+    assert any("no reason" in r for r in reasons(kernel, "load-elimination")) == (copies < 2)
+    old, new = parse(REPEATS), parse(result.text)
+    monkeypatch.undo()
+    assert isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
