@@ -229,7 +229,11 @@ class Writer:
         if not rotated:
             self.lines += [f"setp.{test}.s32 %p4, {counter}, {bound};", f"@!%p4 bra {done};"]
         self.block(depth - 1, [*leave, done, again])
-        self.lines += [f"{again}:", f"add.s32 {counter}, {counter}, {step};"]
+        moved = self.source.choice([f"add.s32 {counter}, {counter}, {step};"] * 3 + [
+            f"shr.u32 {counter}, {counter}, 1;",
+            f"shl.b32 {counter}, {counter}, 1;",
+        ])  # fmt: skip
+        self.lines += [f"{again}:", moved]
         if rotated:
             self.lines += [f"setp.{test}.s32 %p5, {counter}, {bound};", f"@%p5 bra {head};"]
         else:

@@ -169,6 +169,7 @@ def check(seed: int) -> int:
             if times[place] > 1:
                 continue  # a cycle that is no loop: lanes need not be at the same iteration of it
             agree_on(trace, event, uniform, lane)
+            gone_round(trace, Reading(trace, thread, event))
             if event.address is None or event.index not in by_index:
                 assert event.address is None, f"{event} was not found"
                 continue
@@ -176,6 +177,17 @@ def check(seed: int) -> int:
                 compare(trace, by_index[event.index], thread, event, uniform, lane)
                 compared += 1
     return compared
+
+
+def gone_round(trace: Trace, reading: Reading) -> None:
+    """Before each iteration but the first, a loop's condition held for one of the ways into it."""
+    for header in trace.cfg.loops_around(trace.cfg.block_of[reading.event.index]):
+        count = trace.terms.iteration(trace.cfg.name(header))
+        entries = trace.entries.get(count, ())
+        if reading.atom(count):
+            values = itertools.islice(reading.values(tuple(e.again for e in entries)), 256)
+            told = [truth(entry.again, known) for known in values for entry in entries]
+            assert not told or any(held != 0 for held in told), f"{count}: {entries}"
 
 
 def agree_on(trace: Trace, event: Event, uniform: Uniform, lane: int) -> None:
