@@ -146,7 +146,7 @@ class Job:
 
     def _perform(self, call: Call, tell: Tell) -> None:
         """In a fork of this process: does what is asked for, and tells the answer last."""
-        if self._target.called == "ptxas":  # the one to ask what code costs
+        if self._target.is_ptxas:  # the one to ask what code costs
             os.environ["PTXSW_REAL_PTXAS"] = self._target.path
         tell(cache.encode(self._optimize(call, tell)))
 

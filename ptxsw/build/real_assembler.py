@@ -37,6 +37,11 @@ class Target:
         self._strict: Final = strict
 
     @property
+    def is_ptxas(self) -> bool:
+        """Or is it GCC's assembler, which is called by its path?"""
+        return self.called != self.path
+
+    @property
     def environ(self) -> dict[str, str]:
         from ptxsw.toolchain.process import without_our_locale
 

@@ -41,7 +41,8 @@ def main() -> NoReturn:
     assembler = find.real_ptxas(os.environ, prefix)
     if assembler is None:
         _missing("ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)")
-    _act(assembler.path, arguments, "ptxas", _ptxas_line)
+    # Objects have the name by which ptxas was called: Triton's is ptxas-blackwell for some targets.
+    _act(assembler.path, arguments, os.path.basename(assembler.path), _ptxas_line)
 
 
 def nvptx_as() -> NoReturn:
@@ -100,7 +101,7 @@ def _ptxas_line(arguments: Sequence[str]) -> CommandLine:
 def _work(settings: Settings, target: Target, read: Read) -> Finished | None:
     """Does the job with rewritten inputs; None where the real one is to do it."""
     line = read(target.arguments)
-    if line.informing and target.called == "ptxas":
+    if line.informing and target.is_ptxas:
         return _version(settings, target, line)
     if not line.worthwhile:
         return None

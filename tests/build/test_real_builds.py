@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -68,10 +69,27 @@ int main(void) {
 PLAIN_CLANG = """\
 extern "C" __attribute__((global)) void scale(float *o, float a) { o[0] = a * o[1]; }
 """
+TRITON = """\
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def add(x, y, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(y + i, tl.load(x + i, mask=i < n) + 1.0, mask=i < n)
+
+source = ASTSource(fn=add, signature={"x": "*fp32", "y": "*fp32", "n": "i32", "block": "constexpr"},
+                   constexprs={"block": 128})
+for arch in 80, 90:
+    made = triton.compile(source, target=GPUTarget("cuda", arch, 32))
+    open(f"add{arch}.cubin", "wb").write(made.asm["cubin"])
+"""
 
 
 class Recipe(Struct, frozen=True):
-    """How to build: programs that it needs, files, commands for a shell. `{jobs}` is a number."""
+    """How to build: programs and packages that it needs, files, commands for a shell. `{jobs}` is
+    a number."""
 
     needs: tuple[str, ...]
     files: dict[str, str]
@@ -111,6 +129,20 @@ RECIPES = {
         ("nvcc", "bwrap"), {"same.cu": SAME, "flip.cu": FLIP},
         "for f in same flip; do "
         "bwrap --unshare-pid --dev-bind / / nvcc -arch=sm_80 -c $f.cu -o $f.o; done",
+    ),
+    "ccache": Recipe(
+        ("nvcc", "ccache"), {"same.cu": SAME, "flip.cu": FLIP},
+        "for f in same flip; do ccache nvcc -arch=sm_80 -c $f.cu -o $f.o; done",
+    ),
+    "sccache": Recipe(
+        ("nvcc", "sccache"), {"same.cu": SAME, "flip.cu": FLIP},
+        "export SCCACHE_SERVER_PORT=47391; "
+        "SCCACHE_START_SERVER=1 SCCACHE_NO_DAEMON=1 sccache 2>/dev/null & sleep 1; "
+        "for f in same flip; do sccache nvcc -arch=sm_80 -c $f.cu -o $f.o; done; "
+        "sccache --stop-server >/dev/null; wait",
+    ),
+    "Triton": Recipe(
+        ("triton",), {"add.py": TRITON}, f"{sys.executable} add.py && rm -rf __pycache__", False
     ),
     "OpenACC": Recipe(
         ("gcc", "nvptx-none-as"), {"offloaded.c": OFFLOADED}, GCC.format("-fopenacc"), False
@@ -191,7 +223,7 @@ def _with(mark: str) -> list[str]:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_build_ends_as_it_would_without_us(name: str, run: Run) -> None:
     recipe = RECIPES[name]
-    missing = [program for program in recipe.needs if shutil.which(program) is None]
+    missing = [n for n in recipe.needs if shutil.which(n) is None and find_spec(n) is None]
     if missing:
         pytest.skip(f"no {missing[0]}")
     plain = run(recipe, under_exec=False)

@@ -416,6 +416,20 @@ def test_a_text_without_candidates_brings_nothing_that_proves(work: Path, ptxas:
     assert not {"msgspec", "re", "typing", "dataclasses"} & imported(work, ptxas, *call)
 
 
+def test_objects_have_the_name_of_the_real_ptxas(work: Path, ptxas: str) -> None:
+    """Triton has one that is called ptxas-blackwell, and ptxas writes its own name into objects."""
+    other = work / "ptxas-other"
+    other.symlink_to(ptxas)
+    program = (
+        "import os, sys; sys.path.insert(0, sys.argv.pop(1));"
+        "os.execve = lambda path, argv, _: (print(path, *argv), sys.stdout.flush(), os._exit(0));"
+        "from ptxsw.build.shim import main; main()"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program, str(ROOT), "-arch=sm_80", "one.ptx"]
+    done = run(command, work, environment(work, str(other), {}))
+    assert done.stdout.decode().split() == [str(other), "ptxas-other", "-arch=sm_80", "one.ptx"]
+
+
 def test_triton_sees_another_version(stand_in: StandIn, plain: StandIn) -> None:
     done = stand_in("--version", TRITON_PTXAS_PATH="/some/ptxas")
     assert done.stdout.startswith(plain("--version").stdout)
