@@ -149,11 +149,12 @@ def target(text: str, _: Random) -> str | None:
 
 
 def commuted(text: str, random: Random) -> str | None:
-    """The sources of integer operations that commute in the other order."""
+    """The sources of operations that commute in the other order: of integers and of singles."""
     edits = []
     for i in _instructions(text):
         kind = str(i.modifiers[-1]) if i.modifiers else ""
-        if i.opcode in _COMMUTATIVE and kind[:1] in ("s", "u", "b", "p") and random.random() < 0.7:
+        single = kind == "f32" and i.opcode in ("add", "mul")  # of two NaNs, doubles keep one
+        if i.opcode in _COMMUTATIVE and (single or kind[:1] in "subp") and random.random() < 0.7:
             edits += _exchanged(text, i)
     return _changed(text, edits)
 

@@ -12,6 +12,7 @@ NO_RACE = "no-lane-race"
 PARAMETERS_ARE_GLOBAL = "parameters-are-global"
 NO_OUTSIDE_WRITER = "no-outside-writer"
 FINITE_LOOPS = "finite-loops"
+CONTRACTION = "same-contraction"
 NO_ALIAS = "no-alias"
 NO_FAULT_IN_STRUCT = "no-fault-in-struct"
 NO_WRAP = "no-index-wrap"
@@ -22,6 +23,7 @@ ASSUMPTIONS: Mapping[str, str] = {
     PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
     NO_OUTSIDE_WRITER: "nobody but the kernel writes, while it runs, what it newly reads by .nc",
     FINITE_LOOPS: "a loop whose stores are put off until it ends does end",
+    CONTRACTION: "ptxas fuses mul and add without .rn, or not, alike where texts correspond",
     NO_ALIAS: "memory reached through two parameters never overlaps",
     NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
     NO_WRAP: "signed sums and products of an address do not overflow",
@@ -29,5 +31,5 @@ ASSUMPTIONS: Mapping[str, str] = {
 """By name: what each says of the program. Those of `DEFAULT_ASSUME` come first."""
 
 DEFAULT_ASSUME = frozenset({
-    LOCKSTEP, NO_RACE, PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, FINITE_LOOPS,
+    LOCKSTEP, NO_RACE, PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, FINITE_LOOPS, CONTRACTION,
 })  # fmt: skip

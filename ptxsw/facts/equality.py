@@ -25,6 +25,13 @@ SameSum = Callable[[Term, Term, tuple[Term, ...]], bool]
 """Are two sums the same where some conditions hold?"""
 
 
+def _commutes(a: Term) -> bool:
+    """Is it a sum or product of singles? With a NaN it gives the same NaN whatever it is of (manual
+    9.7.3); doubles keep which NaN it was."""
+    name = str(a.value)
+    return a.kind is op.FLOAT and name.startswith(("add.", "mul.")) and name.endswith(".f32")
+
+
 class Equality:
     """Compares terms of one table. `unwraps`, where that may be assumed, notes that signed sums do
     not overflow. `by_bounds` tells more of sums, while it is set, and `unwritten` names bytes that
@@ -116,6 +123,10 @@ class Equality:
             pairs = zip(a.args, b.args, strict=True)
             if all(self._same(x, y, given, depth + 1) for x, y in pairs):
                 return True
+            if _commutes(a):
+                crossed = zip(a.args, reversed(b.args), strict=True)
+                if all(self._same(x, y, given, depth + 1) for x, y in crossed):
+                    return True
         if self.unwritten and self._lasting(a, b, given, depth):
             return True
         places = compared_places(self._terms, a, b)

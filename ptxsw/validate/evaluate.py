@@ -7,6 +7,7 @@ uninterpreted function, so that the same instruction on equal values gives one t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from ptxsw.terms.node import Term, Variance, bottom_up, visible_parts
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
+from ptxsw.validate.contraction import is_open_sum, products
 from ptxsw.validate.outcome import GiveUp
 
 # Terms of more nodes are not taken apart any more: what is computed of them is uninterpreted.
@@ -43,6 +45,8 @@ _REGISTER = Reg("register")
 
 BY_ZERO = "by zero"
 """The name of what a division by zero gives."""
+PRODUCT = ("product",)
+"""The name of a product as a sum reads it that ptxas may fuse with it."""
 IN_SPACE = "isspacep"
 """The name of whether a generic address lies in a space."""
 
@@ -66,6 +70,7 @@ class _Form(Struct, frozen=True):
     sources: tuple[Operand, ...]
     stays_small: bool
     divides: bool
+    products: tuple[int, ...] = ()  # sources that ptxas may compute with it, rounding once
 
 
 Computed = dict[tuple[object, ...], tuple[Meaning, "tuple[Term, ...] | None"]]
@@ -116,6 +121,10 @@ class Evaluator(OperandReader):
         if sense is None:
             return self._uncomputed(instruction, get)
         sources = [get(o) if type(o) is Reg else self.read(o, get) for o in form.sources]
+        for at in form.products:
+            product = sources[at]
+            if not isinstance(product, int):
+                sources[at] = self.function_of(PRODUCT, product.width, (product,))
         # Both texts compute the same function of equal values, so that is still enough to prove
         # them equal, unless one of them computes it in another way.
         if not form.stays_small and any(map(self._is_large, sources)):
@@ -159,7 +168,14 @@ class Evaluator(OperandReader):
         if any(type(o) is RegisterPart for o in (*dests, *sources)):
             sense = None
         widths = tuple([self.width(d) if type(d) is Reg else 0 for d in dests])
-        return _Form(instruction, sense, dests, widths, sources, stays_small, divides)
+        fused: tuple[int, ...] = ()
+        if is_open_sum(instruction):
+            fused = tuple(at for at, o in enumerate(sources) if o in self._products)
+        return _Form(instruction, sense, dests, widths, sources, stays_small, divides, fused)
+
+    @cached_property
+    def _products(self) -> frozenset[Reg]:
+        return products(self._body.instructions)
 
     def _uncomputed(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
         """What an instruction writes that has no meaning by the table of semantics."""

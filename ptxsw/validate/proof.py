@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from itertools import product
 
 from ptxsw.analysis.instruction_kinds import Kind, kind, meets
-from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
+from ptxsw.changes.assumptions import CONTRACTION, PARAMETERS_ARE_GLOBAL
 from ptxsw.emulator.budget import Budget
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx.ir import Instruction
+from ptxsw.validate.contraction import pairs
 from ptxsw.validate.cut_point_map import CutPointMap
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
@@ -131,6 +132,19 @@ class Validation:
                 self._prove(pair)
         context.waiting_lanes.check(worklist.proved)
         context.barrier_pairs.check()
+        self._contraction()
+
+    def _contraction(self) -> None:
+        """Of products and sums that ptxas may fuse, it has to choose alike for both texts. For one
+        text it always does. Raises GiveUp where that may not be assumed."""
+        basis = self.context.basis
+        first, second = (text.cfg.instructions for text in (basis.old, basis.new))
+        if basis.old.module.targets == basis.new.module.targets and (
+            len(first) == len(second) and all(map(_is_same, first, second))
+        ):
+            return
+        if (pairs(first) or pairs(second)) and not basis.rest_on(CONTRACTION):
+            raise GiveUp(f"{CONTRACTION} is not assumed, and ptxas may fuse products and sums")
 
     @property
     def may_tell_more(self) -> bool:

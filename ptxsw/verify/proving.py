@@ -21,6 +21,7 @@ from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, leaves
 from ptxsw.ptx.isa import Effect, Trait, effects, row, space
 from ptxsw.ptx.opcodes import ATOMIC, FENCE
 from ptxsw.validate import Outcome, Proved, validate
+from ptxsw.validate.contraction import pairs
 from ptxsw.validate.functions import functions_alike
 from ptxsw.validate.signature_check import difference
 from ptxsw.validate.spelling import respelled
@@ -160,7 +161,19 @@ def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
             reasons.append(str(outcome))
     except OutOfTime:
         return Unproved(f"a proof would take more than {SECONDS:.0f} s")
-    return Unproved(reasons[0])
+    return Unproved(reasons[0] + _open_bits(old, new))
+
+
+def _open_bits(old: Function, new: Function) -> str:
+    """Whether bits are open that ptxas decides: products that it may fuse with sums in one text
+    only."""
+    one, other = (sum(pairs(f.body.instructions).values()) for f in (old, new))
+    if one == other:
+        return ""
+    return (
+        f"; of sums that ptxas may fuse with products (mul and add without .rn) the first text has "
+        f"{one} and the second {other}: the bits are open until it has chosen"
+    )
 
 
 def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:

@@ -21,6 +21,7 @@ def test_defaults() -> None:
             "no-lane-race",
             "no-outside-writer",
             "parameters-are-global",
+            "same-contraction",
         }
     )
     assert settings.cache == "/home/me/.cache/ptxsw"
