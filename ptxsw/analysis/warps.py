@@ -172,6 +172,7 @@ def _met(conditions: Iterable[Column]) -> Column | None:
 
 _LARGEST = 500  # nodes of a condition that is evaluated
 _ROWS = (MOST_THREADS, MOST_THREADS // 4)  # threads
+_BLOCK = frozenset(f"%ctaid.{axis}" for axis in "xyz")  # the first one is looked at
 _BLOCKS = 1000  # of the grid, and other sizes of it
 TRIALS = 3  # choices of what is known at run time only
 _BITS = (3, 7, 10, 5, 6, 8, 4)
@@ -342,8 +343,7 @@ class Warps(Struct, frozen=True, dict=True):
         def known(leaf: Term) -> Columns:
             if leaf.value in self.places[0]:
                 return (lanes.register(leaf.value),)
-            first = str(leaf.value).startswith("%ctaid")
-            return ((0 if first else sizes.get(leaf.value, _BLOCKS),),)
+            return ((0 if leaf.value in _BLOCK else sizes.get(leaf.value, _BLOCKS),),)
 
         (met,) = WarpColumns(lanes, known).taking(conditions)
         if not met:

@@ -20,10 +20,11 @@ from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Monomial, Polynomial
 from ptxsw.terms.readings import UnwrappedReading
+from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.substitution import substitute
 
 _WIDEST = 16  # bytes that a lane accesses at once
-_SIZES = ("%ntid", "%nctaid", "%ncluster")
+_SIZES = frozenset(n for n in SPECIALS if n.startswith(("%ntid", "%nctaid", "%ncluster")))
 
 
 class OpenStride(Struct, frozen=True):
@@ -75,7 +76,7 @@ def _is_index(term: Term) -> bool:
     leaves = unknowns(term) if term.origin is Origin.COMPUTED else (term,)
     return any(
         leaf.origin is Origin.ITERATION
-        or (leaf.origin is Origin.SPECIAL and not str(leaf.value).startswith(_SIZES))
+        or (leaf.origin is Origin.SPECIAL and leaf.value not in _SIZES)
         for leaf in leaves
     )
 
