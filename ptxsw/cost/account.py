@@ -108,7 +108,9 @@ class Account(Struct, frozen=True, kw_only=True):
     l2_bytes: Interval = _NONE  # between the first-level caches and the second
     dram_bytes: Interval = _NONE  # between the second-level cache and memory
     chain: Interval = _NONE  # cycles that one warp needs if it never waits for others
-    tensor: bool = False  # is there work for tensor cores, of which there are no figures?
+    tensor: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
+    """Multiply-adds of tensor cores, by instruction ("wgmma") and rate ("f16_f32", `tensor`)."""
+    unmodelled: tuple[str, ...] = ()  # work without figures: the upper end of its time is open
 
     occupancy: Mapping[int, float] = field(default_factory=dict)
     """The share of the warps of a multiprocessor that are resident, by the threads of a block."""

@@ -91,7 +91,8 @@ def account(
         registers=counted.registers, local=counted.local, shared=counted.shared,
         instructions=exactly(counted.instructions),
         pipes={pipe: exactly(count) for pipe, count in counted.pipes.items()},
-        wavefronts=waves, chain=Interval(*sorted(counted.waits)), tensor=tensor,
+        wavefronts=waves, chain=Interval(*sorted(counted.waits)),
+        unmodelled=("tensor work",) if tensor else (),
         occupancy=resident, warps=limits(arch).warps, cases=tuple(cases),
     )  # fmt: skip
 

@@ -18,10 +18,11 @@ same at the same time.
     l1        global loads and stores in the first-level cache
     l2        bytes between the first-level caches and the second
     dram      bytes between the second-level cache and memory
+    tensor    multiply-adds of tensor cores, at the rate of their types
     latency   cycles in which a warp alone would wait
 
-Tensor cores have no figures yet. Work that needs them may take any time beyond the busiest resource
-that has: the upper end is open.
+What has no figures, such as how long tensor cores are waited for, may take any time beyond the
+busiest resource that has: the upper end is open, and it is named.
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ class Estimate(Struct, frozen=True):
     """How long some work takes: bounds, and of each resource by itself, the busiest first. The
     upper bound is infinite where part of the work is not modelled. `unit` is "s", or "cycles" of a
     multiprocessor. `apart` are the blocks of a multiprocessor that are independent of each other; 1
-    where that is not known."""
+    where that is not known. `unmodelled` names the work without figures."""
 
     time: Interval
     resources: tuple[Resource, ...]
     unit: str = "s"
     apart: float = 1.0
+    unmodelled: tuple[str, ...] = ()
 
     @property
     def bound(self) -> str:
@@ -109,7 +111,7 @@ def estimate(gpu: Gpu, account: Account) -> Estimate:
         Resource("latency", _waiting(gpu, account) / clock, "dependent instructions"),
     ]
     apart = max(1.0, min(account.resident, account.blocks / sms.high))
-    return _together(resources, "s", apart, account.tensor)
+    return _together(resources, "s", apart, _unmodelled(gpu, account))
 
 
 def iteration(gpu: Gpu, account: Account, warps: Interval) -> Estimate:
@@ -126,14 +128,26 @@ def iteration(gpu: Gpu, account: Account, warps: Interval) -> Estimate:
         Resource("dram", account.dram_bytes / dram, "bytes"),
         Resource("latency", account.chain / warps, "dependent instructions"),
     ]
-    return _together(resources, "cycles", 1.0, account.tensor)
+    return _together(resources, "cycles", 1.0, _unmodelled(gpu, account))
 
 
-def _together(resources: list[Resource], unit: str, apart: float, is_open: bool) -> Estimate:
+def _together(
+    resources: list[Resource], unit: str, apart: float, unmodelled: tuple[str, ...]
+) -> Estimate:
     resources.sort(key=lambda r: (r.time.middle, r.time.high), reverse=True)
     low = greatest(r.time for r in resources).low
-    high = inf if is_open else total(r.time for r in resources).high
-    return Estimate(Interval(low, high), tuple(resources), unit, apart)
+    high = inf if unmodelled else total(r.time for r in resources).high
+    return Estimate(Interval(low, high), tuple(resources), unit, apart, unmodelled)
+
+
+def _unmodelled(gpu: Gpu, account: Account) -> tuple[str, ...]:
+    """What has no figures, of the work or of the GPU."""
+    slow = [
+        f"{rate} in {opcode} on {gpu.name}"
+        for opcode, rate in account.tensor
+        if gpu.tensor_rate(rate, opcode) is None
+    ]
+    return (*account.unmodelled, *slow)
 
 
 def _busy_cycles(gpu: Gpu, account: Account) -> Mapping[str, tuple[Interval, str]]:
@@ -142,12 +156,15 @@ def _busy_cycles(gpu: Gpu, account: Account) -> Mapping[str, tuple[Interval, str
     for pipe in PIPES:
         issued[f"pipe {pipe}"] = account.pipes.get(pipe, _NONE) * LANES / gpu.lanes(pipe)
     busiest = max(issued, key=lambda name: (issued[name].middle, issued[name].high))
+    products = ((gpu.tensor_rate(rate, op), n) for (op, rate), n in account.tensor.items())
+    tensor = total(count / rate for rate, count in products if rate is not None)
     by_lanes = account.lanes / gpu.of("l1_lanes")
     by_bytes = account.sectors * SECTOR / gpu.of("l1_bytes")
     return {
         "compute": (greatest(issued.values()), busiest),
         "shared": (account.passes * LINE / gpu.of("shared"), "bank passes"),
         "l1": (greatest((by_lanes, by_bytes)), "global accesses"),
+        "tensor": (tensor, "products of matrices"),
     }
 
 

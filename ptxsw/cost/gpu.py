@@ -26,6 +26,7 @@ from ptxsw.ptx.target import plain_name
 _HOME: Final = os.path.join(os.path.dirname(__file__), "gpus")
 PIPES: Final = ("fma", "alu", "fp64", "xu", "lsu")
 """Pipelines whose lanes are known."""
+_SHARE: Final = "mma_share"
 _LARGEST: Final = 1e6  # of any number in the files: catches a wrong unit
 
 
@@ -84,6 +85,9 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     l2_latency: Figure  # cycles of a hit
     dram_latency: Figure  # cycles
     sources: tuple[str, ...]
+    tensor: Mapping[str, Figure] = field(default_factory=dict)
+    """Multiply-adds a cycle and multiprocessor of tensor cores, dense, by the names of `tensor`;
+    `mma_share` is what `mma.sync` reaches of them where there is another instruction for all."""
     deviations: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
     """Numbers of architectures that differ in them, by architecture and name."""
 
@@ -101,6 +105,16 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             return issued
         own = self.of(pipe)
         return Interval(min(own.low, issued.low), min(own.high, issued.high))
+
+    def tensor_rate(self, name: str, opcode: str) -> Interval | None:
+        """Multiply-adds a cycle and multiprocessor by an instruction such as "wgmma"; None where
+        no source has it."""
+        figure = self.tensor.get(name)
+        if figure is None or name == _SHARE:
+            return None
+        share = self.tensor.get(_SHARE) if opcode in ("mma", "wmma") else None
+        rate = figure.interval
+        return rate if share is None else Interval(rate.low * share.interval.low, rate.high)
 
     def as_architecture(self, name: str) -> Gpu:
         """With the numbers of one of its architectures."""
@@ -192,6 +206,7 @@ def _problems(gpu: Gpu) -> list[str]:
         unknown = [name for name in own if not isinstance(getattr(gpu, name, None), Figure)]
         problems += [f"deviations.{arch}.{name} is not a number of a GPU" for name in unknown]
         figures += [(f"deviations.{arch}.{name}", figure) for name, figure in own.items()]
+    figures += [(f"tensor.{name}", figure) for name, figure in gpu.tensor.items()]
     for name, figure in figures:
         if not isinstance(figure, Figure):
             continue

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ptxsw.analysis.coalescing import LANES, SECTOR
+from ptxsw.analysis.coalescing import LANES, LINE, SECTOR
 from ptxsw.cost.accesses import access_figures, unmeasured
 from ptxsw.cost.account import Account, Interval, exactly, total
 from ptxsw.cost.executions import fallback_blocks, placements
@@ -27,6 +27,7 @@ from ptxsw.cost.instructions import (
     of_ptx,
 )
 from ptxsw.cost.machine_code import MachineKernel
+from ptxsw.cost.tensor import constants, tensor_in
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.loop_exits import waits_for_mbarrier
@@ -106,7 +107,7 @@ class _Reader:
             for at, figures in access_figures(trace, block).items()
         }
         self._placed = () if code is None else placements(code, trace.cfg, offset)
-        self._tensor = any(isa.has(i, isa.Trait.TENSOR) for i in trace.cfg.instructions)
+        self._value = constants(trace.cfg)
 
     def read(
         self, header: int | None, blocks: frozenset[int], always: frozenset[int]
@@ -127,17 +128,19 @@ class _Reader:
             for pipe, count in most.pipes.items()
         }
         passes, lanes, sectors, beyond = (total(one[at] for one in asked) for at in range(4))
+        work = tensor_in(cfg, sorted(blocks), always, self._value)
         beyond_l1 = Interval(0.0, beyond.high * SECTOR)
         account = Account(
             instructions=Interval(least.instructions.low, most.instructions.high),
             pipes=pipes,
-            passes=passes,
+            passes=passes + work.shared / exactly(float(LINE)),
             lanes=lanes,
             sectors=sectors,
             l2_bytes=beyond_l1,
             dram_bytes=beyond_l1,
             chain=self._chain(blocks, always),
-            tensor=self._tensor,
+            tensor=work.multiply_adds,
+            unmodelled=work.unmodelled,
         )
         label = None if header is None else cfg.name(header).partition("@")[0]  # less its scope
         lines = tuple(map(self._line, sorted(unknown)))

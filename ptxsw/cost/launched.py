@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw.analysis.coalescing import LINE
 from ptxsw.cost import caches
 from ptxsw.cost.account import Account, Interval, exactly
 from ptxsw.cost.caches import SECTOR, CacheTraffic, Setting
@@ -16,6 +17,7 @@ from ptxsw.cost.instructions import Mix, critical_path, latencies, of_machine_co
 from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.occupancy import Occupancy
 from ptxsw.cost.sampled import Sample
+from ptxsw.cost.tensor import tensor_times
 from ptxsw.flow.cfg import build
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function
@@ -53,18 +55,21 @@ def account(
     served = {n: a for n, a in memory.items() if gpu.plain_loads or a.cached}
     l2 = _l2_sectors(sample, flow.together)
     dram = Interval(*sorted((_dram_share(flow.together), _dram_share(flow.apart)))) * l2
+    work = tensor_times(build(function.body), sample.executed)
+    operands = work.shared / exactly(float(LINE))
     return Account(
         blocks=blocks,
         resident=resident.blocks,
         instructions=mix.instructions * blocks,
         pipes={pipe: count * blocks for pipe, count in mix.pipes.items()},
-        passes=exactly(blocks * sum(a.passes for a in sample.asked.values())),
+        passes=(exactly(sum(a.passes for a in sample.asked.values())) + operands) * blocks,
         lanes=exactly(blocks * sum(a.lanes for a in served.values())),
         sectors=exactly(blocks * sum(a.sectors for a in served.values())),
         l2_bytes=exactly(blocks * l2 * SECTOR),
         dram_bytes=dram * (blocks * SECTOR),
         chain=_chain(gpu, function, sample, flow),
-        tensor=any(isa.has(i, isa.Trait.TENSOR) for i in function.body.instructions),
+        tensor={kind: count * blocks for kind, count in work.multiply_adds.items()},
+        unmodelled=work.unmodelled,
     )
 
 

@@ -26,7 +26,6 @@ from ptxsw.driver.outcome import kernel_report
 from ptxsw.driver.passes import Passes, answers
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
-from ptxsw.ptx import isa
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import InvalidRequest
 from ptxsw.ptx.failures import stage
@@ -86,7 +85,6 @@ class PredictedText:
         registers = self._registers_of(function)
         fits = self._resident(threads, registers, shared)
         notes = [_NO_BLOCK if threads is None else _NO_REGISTERS] if fits is None else []
-        notes += _tensor_work(function, self._module)
         if launch is None:
             iterations = self._iterations(function, block, fits, unknown)
             notes.append(_NO_LAUNCH)
@@ -260,15 +258,6 @@ class PredictedText:
         )
         answer = estimate(self._gpu, asked)
         return (model.of_launch(line, answer),), note
-
-
-def _tensor_work(function: Function, module: Module) -> Iterator[str]:
-    """What is to be said of a kernel's tensor instructions."""
-    for instruction in function.body.instructions:
-        if isa.has(instruction, isa.Trait.TENSOR):
-            line = module.source.line(instruction.span.start)
-            yield f"tensor work is not modelled: it begins with {instruction.name}, line {line}"
-            return
 
 
 def _threads(block: tuple[int, int, int] | None) -> int | None:

@@ -39,7 +39,7 @@ class Range(Struct, frozen=True):
 class Load(Struct, frozen=True):
     """How long one resource would be busy by itself."""
 
-    name: str  # "compute", "shared", "l1", "l2", "dram", "latency"
+    name: str  # "compute", "shared", "l1", "l2", "dram", "tensor", "latency"
     time: Range  # never open
     busy_with: str
 
@@ -57,6 +57,7 @@ class Stretch(Struct, frozen=True):
     expected: float | None
     resources: tuple[Load, ...]  # the busiest first
     unknown: tuple[int, ...] = ()  # lines of accesses whose sectors or banks are not known
+    unmodelled: tuple[str, ...] = ()  # work without figures, for which `time` is open
 
 
 class OccupancyStep(Struct, frozen=True):
@@ -155,7 +156,10 @@ def of_iteration(code: CodeStretch, estimate: Estimate) -> Stretch:
     """One iteration of a loop. Nothing is known of what is likely: the bounds are all there is."""
     time = _of_interval(estimate.time)
     resources = _of_resources(estimate)
-    return Stretch(code.label, code.line, estimate.unit, time, time, None, resources, code.unknown)
+    return Stretch(
+        code.label, code.line, estimate.unit, time, time, None, resources, code.unknown,
+        estimate.unmodelled,
+    )  # fmt: skip
 
 
 def of_launch(line: int, estimate: Estimate) -> Stretch:
@@ -163,6 +167,7 @@ def of_launch(line: int, estimate: Estimate) -> Stretch:
     return Stretch(
         None, line, estimate.unit, _of_interval(estimate.time), _of_interval(estimate.likely),
         None if estimate.is_open else estimate.expected, _of_resources(estimate),
+        unmodelled=estimate.unmodelled,
     )  # fmt: skip
 
 

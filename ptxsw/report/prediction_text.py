@@ -18,7 +18,6 @@ from ptxsw.report.prediction import (
 )
 from ptxsw.report.tables import Table
 
-NOT_MODELLED: Final = "tensor work is not modelled"
 _BAR: Final = 32  # characters of the longest bar
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
@@ -64,7 +63,7 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
     else:
         what = f"one iteration of a warp through the loop {stretch.label}, line {stretch.line}"
     if stretch.expected is None:
-        yield f"  {what}: {shown_range(stretch.time, stretch.unit)}"
+        yield f"  {what}: {whole_time(stretch)}"
     else:
         low, high = (shown_time(t, stretch.unit) for t in (stretch.time.low, stretch.time.limit))
         likely = shown_range(stretch.likely, stretch.unit)
@@ -90,10 +89,21 @@ def bar(load: Load, most: float) -> str:
     return ("#" * full + "." * dotted).ljust(_BAR)
 
 
+def whole_time(stretch: Stretch) -> str:
+    """ "2 to 5 cycles"; where that is open the end that there is, and what is not modelled."""
+    shown = shown_range(stretch.time, stretch.unit)
+    return shown if stretch.time.high is not None else f"{shown}; {_open_for(stretch)}"
+
+
+def _open_for(*stretches: Stretch) -> str:
+    names = dict.fromkeys(name for stretch in stretches for name in stretch.unmodelled)
+    return f"not modelled: {', '.join(names)}"
+
+
 def shown_range(time: Range, unit: str) -> str:
     """ "2 to 5 cycles"; of an open one the end that there is."""
     if time.high is None:
-        return f"at least {shown_time(time.low, unit)}; {NOT_MODELLED}"
+        return f"at least {shown_time(time.low, unit)}"
     if time.low == time.high:
         return shown_time(time.high, unit)
     return f"{shown_time(time.low, unit)} to {shown_time(time.high, unit)}"
@@ -121,7 +131,7 @@ def _compared(stretch: Stretch, other: Stretch) -> str:
     if (stretch.time, stretch.resources) == (other.time, other.resources):
         return f"the other text takes 1.00 times as long{where}: all figures are the same"
     if stretch.time.high is None or other.time.high is None:
-        return f"the other text{where}: {verdict}; {NOT_MODELLED}"
+        return f"the other text{where}: {verdict}; {_open_for(stretch, other)}"
     ratio = _one(other) / (_one(stretch) or 1.0)
     what = "expected" if stretch.expected is not None else "middle of the bounds"
     return f"the other text takes {ratio:.2f} times as long{where} ({what}): {verdict}"
@@ -194,7 +204,7 @@ def _kernel_tables(kernel: Kernel, gpu: str) -> Iterator[tuple[str, Table]]:
         most = max((load.time.limit for load in stretch.resources), default=0.0)
         rows = tuple(_row(load, most, stretch) for load in stretch.resources if load.time.high)
         header = ("resource", "", "at least", "at most", "busy with")
-        whole = shown_range(stretch.time, stretch.unit)
+        whole = whole_time(stretch)
         title = f"Predicted for {gpu}: {_stretch_title(stretch)}, {whole}"
         yield title, Table(header, rows, _TIMES)
     if kernel.occupancy is not None:

@@ -128,7 +128,7 @@ def test_two_texts_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (("--gpu", "voodoo"), "no GPU 'voodoo' is described; there are a100, b200, "),
+        (("--gpu", "voodoo"), "no GPU 'voodoo' is described; there are a100, b200, gb300, "),
         (("--arch", "sm_20"), "no GPU of sm_20 is described; there are sm_30, "),
         (("--arch", "sm_80", "--gpu", "a100"), "--arch and --gpu both name the machine: give one"),
         (("--block", "4096"), "--block: 4096 is not a block of 1 to 1024 threads"),

@@ -1,4 +1,5 @@
-"""Tensor cores, for which there are no figures, and waits for mbarriers, which are no work."""
+"""Tensor cores: what they have to do, and at which rate; and waits for mbarriers, which are no
+work."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ import ptxsw as package
 from ptxsw.cost.account import Ends
 from ptxsw.cost.counted import cannot_count
 from ptxsw.cost.decide import dominates
+from ptxsw.cost.tensor import TensorWork, constants, tensor_work
+from ptxsw.flow.cfg import build
+from ptxsw.parser import parse
 from tests.command_line import ptxsw
 from tests.heads import head
 
@@ -68,9 +72,8 @@ def said(*arguments: object) -> str:
 def test_the_upper_end_is_open(work: str, tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(kernel(LOOP.format(work=work)))
     text = said(tmp_path / "k.ptx", "--gpu", "a100", "--no-rewrites")
-    assert re.search(r"loop LOOP, line \d+: at least \d.* cycles; tensor work is not mod", text)
     assert re.search(
-        r"note: tensor work is not modelled: it begins with w?mma\.\S+, line 1\d", text
+        r"loop LOOP, line \d+: at least \d.* cycles; not modelled: the latency of w?mma", text
     )
     given = (tmp_path / "k.ptx", "--gpu", "a100", "--no-rewrites", "--format", "json")
     data = json.loads(said(*given), parse_constant=pytest.fail)
@@ -85,7 +88,9 @@ def test_the_page_says_so_too(tmp_path: Path) -> None:
     done = ptxsw("report", tmp_path / "k.ptx", "--html", tmp_path / "k.html")
     assert done.returncode == 0, done.stderr.decode()
     page = (tmp_path / "k.html").read_text()
-    assert re.search(r"one iteration of LOOP, at least [\d.]+ cycles; tensor work is not", page)
+    assert re.search(
+        r"one iteration of LOOP, at least [\d.]+ cycles; not modelled: the latency of mma", page
+    )
 
 
 def test_nothing_is_called_slower_or_faster(tmp_path: Path) -> None:
@@ -96,7 +101,7 @@ def test_nothing_is_called_slower_or_faster(tmp_path: Path) -> None:
     for one, other in (("a", "b"), ("b", "a")):
         text = said(tmp_path / f"{one}.ptx", "--against", tmp_path / f"{other}.ptx",
                     "--no-rewrites")  # fmt: skip
-        assert "the other text in the loop LOOP: the bounds overlap; tensor work is not" in text
+        assert "the other text in the loop LOOP: the bounds overlap; not modelled: the lat" in text
         assert "times as long" not in text
 
 
@@ -141,3 +146,81 @@ def test_targets_keep_their_suffix(arch: str, tmp_path: Path) -> None:
     assert f" stands for {arch}; --gpu names another" in answer
     assert "no machine code" not in answer and "machine code and registers" not in answer
     assert re.search(r"occupancy \d+ %: \d+ blocks of 128 threads, limited by", answer)
+
+
+# ---------------------------------------------------------------- how much work, at which rate
+
+WIDE = 8 << 24 | 32 << 17 | 1 << 4  # M 128, N 256, sums in f32
+WORK = [
+    ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {},{},{},{};", "f16_f32", 2048, 0),
+    ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {},{},{},{};", "f16_f16", 2048, 0),
+    ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {},{},{},{};", "tf32", 1024, 0),
+    ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {},{},{},{};", "f64", 256, 0),
+    ("mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32 {},{},{},{};", "i8", 4096, 0),
+    ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {},{},{},{};", "b1", 32768, 0),
+    ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {},{},{},{};", "f8_f32", 4096, 0),
+    (
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X"
+        ".f32.e2m1.e2m1.f32.ue4m3 {},{},{},{};",
+        "f4", 8192, 0,
+    ),
+    ("mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {},{},{},{},%r1,0;", "bf16", 2048, 0),
+    ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16 {},{},{},{};", "f16_f16", 4096, 0),
+    ("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32 {},{},{},{};", "i8", 4096, 0),
+    # of a quarter of a group of four warps: B, and A where it is in shared memory, too
+    (
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%f1}, %rd1, %rd2, 1, 1, 1, 0, 0;",
+        "f16_f32", 64 * 128 * 16 / 4, (64 + 128) * 16 * 2 / 4,
+    ),
+    (
+        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {%f1}, {%r1}, %rd2, 1, 1, 1;",
+        "f8_f32", 64 * 64 * 32 / 4, 64 * 32 / 4,
+    ),
+    (
+        f"tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, {WIDE}, %p1;",
+        "f16_f32", 128 * 256 * 16, (128 + 256) * 16 * 2,
+    ),
+    (
+        f"tcgen05.mma.cta_group::2.kind::f8f6f4 [%r1], [%r2], %rd2, {16 << 24 | 32 << 17}, %p1;",
+        "f8_f16", 256 * 256 * 32 / 2, 256 * 32 / 2,
+    ),
+    (
+        "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X [%r1], %rd1, %rd2, "
+        f"{1 << 27 | 16 << 17}, [%r3], [%r4], %p1;",
+        "f4", 128 * 128 * 64, (128 + 128) * 32,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "rate", "count", "shared"), WORK)
+def test_the_work_of_an_instruction(text: str, rate: str, count: float, shared: float) -> None:
+    [function] = parse(kernel(text.replace("{}", "{%f1}"), "sm_100a")).kernels
+    found = [tensor_work(i, constants(build(function.body))) for i in function.body.instructions]
+    assert [work for work in found if work is not None] == [TensorWork(rate, count, shared)]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "types", "cycles"),
+    [("a100", "f32.f16.f16.f32", 2), ("rtx-4090", "f32.f16.f16.f32", 8),
+     ("rtx-4090", "f16.f16.f16.f16", 4), ("l40s", "f32.f16.f16.f32", 4),
+     ("h100", "f32.f16.f16.f32", 1),
+     ("v100", "f32.f16.f16.f32", 4)],
+)  # fmt: skip
+def test_the_lower_end_is_work_over_rate(gpu: str, types: str, cycles: float) -> None:
+    """16 * 8 * 16 multiply-adds; sums of 32 bits take twice as long on GeForce cards."""
+    work = "".join(MMA.replace("f32.f16.f16.f32", types) for _ in range(20))
+    answer = package.predict(kernel(LOOP.format(work=work)), gpu=gpu, rewrites=False)
+    [stretch] = answer.kernels[0].stretches
+    assert stretch.resources[0].name == "tensor" or gpu == "h100"
+    [tensor] = [load for load in stretch.resources if load.name == "tensor"]
+    assert tensor.time.low == 20 * cycles
+    assert gpu == "h100" or stretch.time.low == 20 * cycles
+
+
+def test_a_descriptor_that_is_not_known_is_named() -> None:
+    text = LOOP.format(work="tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd1, %r8, %p1;")
+    answer = package.predict(kernel(text, "sm_100a"), rewrites=False)
+    [stretch] = answer.kernels[0].stretches
+    assert stretch.unmodelled == (
+        "waits for tcgen05", "the shape of tcgen05.mma.cta_group::1.kind::f16",
+    )  # fmt: skip
