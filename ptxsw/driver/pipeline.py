@@ -153,7 +153,7 @@ def check(
     return replace(report, warning="\n".join(judge.problems) or None)
 
 
-_LARGEST = 4_000
+_LARGEST = 1_500
 """Instructions of a kernel that is rewritten to see whether that works."""
 
 

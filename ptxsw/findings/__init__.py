@@ -15,16 +15,20 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ptxsw.findings.accidental_doubles import accidental_doubles
 from ptxsw.findings.atomic_contention import atomic_contention
 from ptxsw.findings.bank_conflicts import bank_conflicts
 from ptxsw.findings.base import LEVELS, Draft, KernelResources, Rule, Scene
+from ptxsw.findings.constant_by_lane import constant_by_lane
 from ptxsw.findings.cost import Busy, busy, gain
 from ptxsw.findings.divergent_lanes import divergent_branch, divergent_loop
+from ptxsw.findings.exposed_copies import exposed_copies
 from ptxsw.findings.loop_work import uniform_loads, wide_division
 from ptxsw.findings.misaligned_rows import misaligned_rows
 from ptxsw.findings.occupancy import idle_lanes, occupancy
 from ptxsw.findings.register_use import launch_bounds, local_array, register_ceiling, spills
 from ptxsw.findings.repeated_loads import may_alias, neighbour_loads, repeated_loads
+from ptxsw.findings.shared_tiles import shared_tile
 from ptxsw.findings.swapped_axes import swapped_axes
 from ptxsw.findings.wasted_sectors import array_of_structs, column, scalar_accesses, uncoalesced
 from ptxsw.ptx.patterns import pattern
@@ -49,6 +53,10 @@ RULES: tuple[Rule, ...] = (
     uniform_loads,
     local_array,
     atomic_contention,
+    constant_by_lane,
+    accidental_doubles,
+    exposed_copies,
+    shared_tile,
     wide_division,
     divergent_loop,
     divergent_branch,
@@ -71,18 +79,22 @@ def find(scene: Scene, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
     return worst_first(_estimated(scene, drafts))
 
 
-_SYMPTOMS = frozenset({
-    "ptxsw-column", "ptxsw-uncoalesced", "ptxsw-array-of-structs", "ptxsw-bank-conflicts",
-})  # fmt: skip
+_EXPLAINS = {
+    swapped_axes.name: {column.name, uncoalesced.name, array_of_structs.name, bank_conflicts.name},
+    shared_tile.name: {uniform_loads.name, neighbour_loads.name},
+}
+"""Rules whose findings are symptoms of another's."""
 
 
 def _without_symptoms(drafts: Iterable[Draft]) -> Iterator[Draft]:
-    """What is not explained already by x and y that are swapped."""
+    """What is not explained by another finding of the kernel: about the same instructions."""
     every = list(drafts)
-    cause = next((d for d in every if d.finding.rule == swapped_axes.name), None)
-    explained = set() if cause is None else set(cause.finding.lines)
+    explained: dict[str, set[int]] = {}
     for draft in every:
-        if draft.finding.rule not in _SYMPTOMS or not explained.issuperset(draft.finding.lines):
+        for symptom in _EXPLAINS.get(draft.finding.rule, ()):
+            explained.setdefault(symptom, set()).update(draft.finding.lines)
+    for draft in every:
+        if not explained.get(draft.finding.rule, set()).issuperset(draft.finding.lines):
             yield draft
 
 

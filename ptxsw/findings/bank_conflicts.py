@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from msgspec import Struct
 
@@ -56,12 +57,18 @@ def _finding(scene: Scene, sites: list[Site]) -> Draft:
     return scene.finding(
         bank_conflicts, "warning", scene.heaviest_first(sites),
         measure=f"{ways}-way conflict",
-        what=f"{ways}-way bank conflict{f' in `{array}`' * bool(array)}: {apart}up to {ways} lanes "
+        what=f"{ways}-way bank conflict{_where(array, sites)}: {apart}up to {ways} lanes "
         f"of a warp want different words of one bank ({counted(sites)}).",
         advice=_advice(scene, sites),
         saves={"shared": saved},
         ways=ways, stride=stride, times=sites[0].times,
     )  # fmt: skip
+
+
+def _where(array: str, sites: list[Site]) -> str:
+    """Which array it is, and whose."""
+    peers = any("shared::cluster" in site.access.instruction.modifiers for site in sites)
+    return f" in `{array}`" * bool(array) + " of another block" * peers
 
 
 def _extra(scene: Scene, site: Site) -> float:
@@ -88,7 +95,7 @@ def _advice(scene: Scene, sites: list[Site]) -> str:
         return f"{_for_doubling(sites)}{permuted}."
     array = array_of(sites[0])
     if _is_copied(scene, array):
-        return _SWIZZLE
+        return _swizzle(scene, sites)
     padding = padding_of(scene, array, sites)
     if padding is None:
         return f"Let consecutive lanes access consecutive words{permuted}."
@@ -104,11 +111,21 @@ def _advice(scene: Scene, sites: list[Site]) -> str:
     )
 
 
-_SWIZZLE = (
-    "Copies or tensor cores fix how this tile lies: choose a swizzle mode for it "
-    "(`CU_TENSOR_MAP_SWIZZLE_128B` in the tensor map, the same in the descriptor), and index it by "
-    "the same permutation: 16-byte chunk c of row r lies at `c ^ (r % 8)`."
-)
+def _swizzle(scene: Scene, sites: list[Site]) -> str:
+    """What to do about a tile whose layout copies or tensor cores share."""
+    ways = [_ways_with(scene, site, _ROW, _swizzled) for site in sites]
+    known = [way for way in ways if way is not None]
+    left = f", which leaves {max(known)}-way conflicts" if known and max(known) > 1 else ""
+    return (
+        "Copies or tensor cores fix how this tile lies: choose a swizzle mode for it "
+        "(`CU_TENSOR_MAP_SWIZZLE_128B` in the tensor map, the same in the descriptor), and index "
+        f"it by the same permutation{left}: 16-byte chunk c of row r lies at `c ^ (r % 8)`."
+    )
+
+
+def _swizzled(at: int) -> int:
+    """The place of a byte under a swizzle of 128 bytes (PTX ISA, swizzling modes)."""
+    return at ^ (at // _ROW % 8 * 16)
 
 
 def _is_copied(scene: Scene, array: str) -> bool:
@@ -181,7 +198,8 @@ def padding_of(scene: Scene, array: str, conflicting: list[Site]) -> Padding | N
     tried: list[tuple[int, int, int]] = []
     for row in dict.fromkeys((pitch, _ROW)):
         for more in (pad * unit for pad in range(1, _PADS + 1)):
-            ways = [_ways_with(scene, site, row, more) for site in sites]
+            move = partial(_padded, pitch=row, more=more)
+            ways = [_ways_with(scene, site, row, move) for site in sites]
             known = [way for way in ways if way is not None]
             if len(known) < len(ways):
                 return None
@@ -201,8 +219,8 @@ def _pitch(scene: Scene, site: Site) -> int | None:
     return max(steps, default=None)
 
 
-def _ways_with(scene: Scene, site: Site, pitch: int, more: int) -> int | None:
-    """The ways of an access's conflict if rows were longer; of all places in a row where a warp
+def _ways_with(scene: Scene, site: Site, pitch: int, move: Callable[[int], int]) -> int | None:
+    """The ways of an access's conflict if each byte were moved; of all places in a row where a warp
     may begin, the worst."""
     asked = Traffic.of(site.access, scene.unwrapped, scene.warps)
     if not asked.requests or not asked.size or not all(r.exact for r in asked.requests):
@@ -215,13 +233,13 @@ def _ways_with(scene: Scene, site: Site, pitch: int, more: int) -> int | None:
     starts = range(0, pitch, max(_WORD, asked.size)) if moves else (0,)
     lanes = slice(0, addressing_lanes(site.access))
     return max(
-        bank_ways(tuple(_padded(at + start, pitch, more) for at in warp[lanes]), asked.size)
+        bank_ways(tuple(move(at + start) for at in warp[lanes]), asked.size)
         for request in asked.requests
         for warp in request.warps
         for start in starts
     )
 
 
-def _padded(at: int, pitch: int, more: int) -> int:
+def _padded(at: int, *, pitch: int, more: int) -> int:
     """The place of a byte once each row before it has so many more."""
     return at + at // pitch * more

@@ -15,6 +15,7 @@ from ptxsw.analysis.trip_count import TRIPS, iterations, most_iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.findings.kernel_source import KernelSource
+from ptxsw.findings.second_addresses import SecondAddresses, copies, in_peers
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import waits_for_mbarrier
@@ -86,19 +87,33 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     works: Callable[[str], bool] = lambda rewrite: False
     """Does the rewrite of a name change the kernel?"""
     source: KernelSource = KernelSource()
+    second: SecondAddresses | None = None
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
         """The accesses in program order, parameters left out."""
         given = (access for access in self.trace.accesses if access.space != "param")
+        pairs: Iterable[tuple[Access, model.Access]] = zip(given, self.accesses, strict=True)
+        if self.second is not None and self.second.peers:
+            pairs = (in_peers(self.trace, self.second, self.warps, *pair) for pair in pairs)
+        return tuple(Site(access, shown, self.times(access.index)) for access, shown in pairs)
+
+    @cached_property
+    def copies(self) -> tuple[Site, ...]:
+        """The loads from global memory that `cp.async` makes."""
+        if self.second is None:
+            return ()
         return tuple(
             Site(access, shown, self.times(access.index))
-            for access, shown in zip(given, self.accesses, strict=True)
+            for access, shown in copies(self.trace, self.second, self.warps)
         )
 
     @cached_property
     def has_tensor_work(self) -> bool:
-        return any(isa.has(one, isa.Trait.TENSOR) for one in self.trace.cfg.instructions)
+        return any(map(self.is_tensor_work, range(len(self.trace.cfg.instructions))))
+
+    def is_tensor_work(self, index: int) -> bool:
+        return isa.has(self.trace.cfg.instructions[index], isa.Trait.TENSOR)
 
     @cached_property
     def unwrapped(self) -> UnwrappedReading:
@@ -162,6 +177,11 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     def _place(self, index: int) -> SourcePlace | None:
         """Of an instruction; of the first that has one, where it has none."""
         return self._places.get(index) or next(iter(self._places.values()), None)
+
+    def is_counted(self, header: int) -> bool:
+        """Do literals of the code say how often a loop's body is run?"""
+        loop = self.trace.cfg.loops[header]
+        return _ends_at_number(self.trace.cfg, loop) and iterations(self.trace, loop) is not None
 
     def trips(self, header: int) -> int:
         """How often a loop's body is run."""
@@ -291,8 +311,11 @@ def rule(
 
 def plural(count: int, noun: str) -> str:
     """ "1 load", "6 loads", "2 passes"."""
-    ending = "es" if noun.endswith("s") else "s"
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{ending}"
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def counted(sites: Iterable[Site]) -> str:

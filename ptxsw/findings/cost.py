@@ -132,7 +132,7 @@ class Group(Struct, frozen=True, dict=True):
 def groups(scene: Scene) -> tuple[Group, ...]:
     """The accesses of global memory whose sectors are known, in groups."""
     by_row: dict[Hashable, list[tuple[Site, int]]] = {}
-    for site in scene.sites:
+    for site in (*scene.sites, *scene.copies):
         if not site.is_global or site.shown.sectors is None or not site.shown.bytes:
             continue
         polynomial = scene.polynomial(site.access)
@@ -217,6 +217,8 @@ def _moved(scene: Scene) -> Iterator[tuple[str, float]]:
     for site in scene.sites:
         if site.shown.space == "shared":
             yield "shared", WAVEFRONT * (passes(site) or 1) * site.times
+        elif site.shown.space == "const":
+            yield "constants", WAVEFRONT * places(scene, site) * site.times
         elif site.shown.space == "local" and site.shown.sectors is not None:
             yield "l1", site.shown.sectors * site.times
     for group in groups(scene):
@@ -234,6 +236,17 @@ def meeting(scene: Scene, site: Site) -> int:
         return min(site.shown.contention, scene.lanes(site))
     one = site.shown.uniform or site.shown.lane_stride == 0
     return scene.lanes(site) if one else 1
+
+
+def places(scene: Scene, site: Site) -> int:
+    """How many addresses the lanes of a warp may read; as many as lanes where a loaded index
+    tells."""
+    shown = site.shown
+    if shown.uniform or shown.lane_stride == 0:
+        return 1
+    if shown.lanes is not None:
+        return min(len(set(shown.lanes)), scene.lanes(site))
+    return scene.lanes(site)
 
 
 def gain(scene: Scene, total: Busy, saves: Busy) -> tuple[float, float] | None:
@@ -268,7 +281,9 @@ def _beside_l2(scene: Scene) -> float:
 
 def weigh(scene: Scene) -> tuple[tuple[model.Access, ...], model.Totals]:
     """The accesses with their weights, and what they move altogether."""
-    weights = dict(_weights(scene))
+    weights = defaultdict[int, float](float)
+    for index, amount in _weights(scene):  # a copy from global to shared memory has two
+        weights[index] += amount
     accesses = tuple(
         replace(site.shown, weight=round(float(weights[site.index]), 1))
         if site.index in weights

@@ -20,6 +20,7 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
 from ptxsw.findings.kernel_source import KernelSource
+from ptxsw.findings.second_addresses import SecondAddresses
 from ptxsw.ptx.cxx_names import matches
 from ptxsw.ptx.errors import InvalidRequest, PtxError
 from ptxsw.ptx.failures import stage
@@ -43,6 +44,7 @@ def judged(
     executed: Executed | None = None,
     works: Callable[[str], bool] = lambda rewrite: False,
     source: KernelSource | None = None,
+    second: SecondAddresses | None = None,
 ) -> model.Kernel:
     """The kernel of a report, which has its accesses, with what `rules` find in it. `block` is its
     shape where `.reqntid` does not fix it, `arch` the target as in "sm_80", `executed` what a
@@ -50,8 +52,9 @@ def judged(
     shape = trace.function.block_shape or block
     times = None if executed is None else executed.times
     scene = Scene(
-        trace, kernel.accesses or (), shape, arch, resources, times, works, source or KernelSource()
-    )
+        trace, kernel.accesses or (), shape, arch, resources, times, works,
+        source or KernelSource(), second,
+    )  # fmt: skip
     with stage("findings"):
         accesses, totals = weigh(scene)
         findings = find(scene, rules)
@@ -110,7 +113,9 @@ class Judge:
         several is launched."""
         counts = self._executed(function)
         with stage("symbolic execution"):
-            trace = emulate(self._module, function, budget_s=Options().budget_s)
+            second = SecondAddresses(function)
+            hook = second if second.any else None
+            trace = emulate(self._module, function, budget_s=Options().budget_s, hook=hook)
         source = self._source(trace)
         block = self._block if counts is None else counts.block
         if block is None and source.launch is not None:
@@ -123,7 +128,9 @@ class Judge:
         )
         used = self._resources.get(function.name)
         works = lru_cache(partial(self._works, function))
-        return judged(trace, kernel, block, self._arch, used, self._rules, counts, works, source)
+        return judged(
+            trace, kernel, block, self._arch, used, self._rules, counts, works, source, second
+        )
 
     def _source(self, trace: Trace) -> KernelSource:
         """The source of a kernel, as far as it may be read."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.patterns import pattern
@@ -34,15 +35,29 @@ _OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.floordiv, ast.FloorDiv: operator.floordiv,
 }  # fmt: skip
+_SIZES = {
+    "float": 4,
+    "int": 4,
+    "unsigned": 4,
+    "double": 8,
+    "half": 2,
+    "__half": 2,
+    "char": 1,
+    "float2": 8,
+    "float4": 16,
+}
+_SIZEOF = pattern(rf"sizeof\s*\(\s*({'|'.join(_SIZES)})\s*\)")
 _LONGEST = 100  # characters of an expression that is computed
 _MOST = 1024  # threads of a block
 
 
 class Launch(Struct, frozen=True):
-    """Where the source launches a kernel, and with which block."""
+    """Where the source launches a kernel, with which block, and with how many bytes of dynamic
+    shared memory; None where these are not said literally."""
 
     block: Block
     line: int
+    shared: int | None = None
 
 
 class KernelSource(Struct, frozen=True):
@@ -58,7 +73,7 @@ class KernelSource(Struct, frozen=True):
         """The source of a kernel of this PTX name among the lines of a file."""
         text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", "\n".join(lines))
         name = _short(readable(kernel) or kernel)
-        numbers = {m[1] or m[3]: (m[2] or m[4]).strip() for m in _NUMBER.finditer(text)}
+        numbers = _numbers(text)
         return cls(text, tuple(_parameters(text, name)), _launch(text, name, numbers), numbers)
 
     def named(self, words: str) -> str:
@@ -93,6 +108,14 @@ class KernelSource(Struct, frozen=True):
         return f"{name}{''.join(f'[{one}]' for one in outer)}[{longer}]"
 
 
+def _numbers(text: str) -> Mapping[str, str]:
+    """The names of numbers, with what they stand for: those with one value in the whole file."""
+    values: dict[str, set[str]] = {}
+    for match in _NUMBER.finditer(text):
+        values.setdefault(match[1] or match[3], set()).add((match[2] or match[4]).strip())
+    return {name: next(iter(several)) for name, several in values.items() if len(several) == 1}
+
+
 def _short(name: str) -> str:
     """ "ns::scale<float>" is `scale`."""
     return name.partition("<")[0].rpartition("::")[2]
@@ -113,17 +136,27 @@ def _parameters(text: str, name: str) -> Iterator[str]:
 
 def _launch(text: str, name: str, numbers: Mapping[str, str]) -> Launch | None:
     """The launch of a kernel, where all launches have one block that the text says literally."""
-    launches = set()
+    launches: list[Launch] = []
     for match in re.finditer(rf"\b{re.escape(name)}\s*(?:<[^<>;]*>\s*)?<<<(.*?)>>>", text, re.S):
         parts = list(_parts(match[1]))
         block = _block(text[: match.start()], parts[1].strip(), numbers) if parts[1:] else None
         if block is None:
             return None
-        launches.add((block, text.count("\n", 0, match.start()) + 1))
-    if len({block for block, _ in launches}) != 1:
+        line = text.count("\n", 0, match.start()) + 1
+        launches.append(Launch(block, line, _dynamic(parts, numbers)))
+    if len({launch.block for launch in launches}) != 1:
         return None
-    block, line = min(launches, key=lambda launch: launch[1])
-    return Launch(block, line)
+    same = len({launch.shared for launch in launches}) == 1
+    return launches[0] if same else replace(launches[0], shared=None)
+
+
+def _dynamic(parts: Sequence[str], numbers: Mapping[str, str]) -> int | None:
+    """Bytes of dynamic shared memory in a launch."""
+    return _value(_SIZEOF.sub(_size_of, parts[2]), numbers) if parts[2:] else 0
+
+
+def _size_of(match: re.Match[str]) -> str:
+    return str(_SIZES[match[1]])
 
 
 def _block(before: str, written: str, numbers: Mapping[str, str]) -> Block | None:

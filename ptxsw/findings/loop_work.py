@@ -8,6 +8,8 @@ from ptxsw.analysis.pointers import pointers, unrelated
 from ptxsw.findings.base import Draft, Scene, Site, plural, rule, these
 from ptxsw.ptx import isa
 
+_OFTEN = 8  # iterations: fewer are what unrolling left
+
 
 @rule("ptxsw-uniform-loads", "All lanes of a warp load one element, in every iteration of a loop.")
 def uniform_loads(scene: Scene) -> Iterator[Draft]:
@@ -16,7 +18,8 @@ def uniform_loads(scene: Scene) -> Iterator[Draft]:
     for site in scene.sites:
         header = cfg.loop_of.get(cfg.block_of[site.index])
         same = site.shown.uniform or site.shown.lane_stride == 0
-        if header is not None and same and _is_plain_load(site) and site.is_global:
+        often = header is not None and scene.trips(header) >= _OFTEN
+        if header is not None and often and same and is_plain_load(site) and site.is_global:
             by_line.setdefault(header, []).append(site)
     for sites in by_line.values():
         yield scene.finding(
@@ -48,7 +51,7 @@ def _is_block_own(site: Site) -> bool:
     return site.shown.space in ("shared", "local")
 
 
-def _is_plain_load(site: Site) -> bool:
+def is_plain_load(site: Site) -> bool:
     """Is it a load of what the lanes expect to stay? Volatile and ordered loads wait for a change,
     as of a flag."""
     instruction = site.access.instruction

@@ -19,7 +19,7 @@ def occupancy(scene: Scene) -> Iterator[Draft]:
     if threads is None or scene.arch is None:
         return
     used = scene.resources
-    shared = used.shared if used is not None else _static(scene)
+    shared = (used.shared if used is not None else _static(scene)) + _dynamic(scene)
     try:
         resident = resident_blocks(
             scene.arch,
@@ -52,6 +52,11 @@ def _static(scene: Scene) -> int:
     return sum(v.size for v in variables if v.space == "shared" and v.name in body)
 
 
+def _dynamic(scene: Scene) -> int:
+    """Bytes of dynamic shared memory, as far as the launch in the source says."""
+    return (scene.source.launch.shared or 0) if scene.source.launch is not None else 0
+
+
 def _impossible(scene: Scene, threads: int, resident: Occupancy, shared: int) -> Draft:
     return scene.finding(
         occupancy, "error", (),
@@ -73,7 +78,7 @@ def _low(scene: Scene, threads: int, resident: Occupancy) -> Draft:
         what=f"With blocks of {threads} threads a multiprocessor of {scene.arch} holds "
         f"{resident.blocks} at a time, {resident.warps} of {most} warps: "
         f"{_noun(resident.limiter)} {'run' if resident.limiter != 'shared' else 'runs'} "
-        "out first. "
+        f"out first{_said(scene)}. "
         + (
             "Tensor kernels often do with few warps, which keep several copies under way."
             if scene.has_tensor_work
@@ -84,6 +89,16 @@ def _low(scene: Scene, threads: int, resident: Occupancy) -> Draft:
         warps=resident.warps, blocks=resident.blocks,
         limiter=resident.limiter, fraction=resident.fraction,
     )  # fmt: skip
+
+
+def _said(scene: Scene) -> str:
+    bytes_asked = _dynamic(scene)
+    if not bytes_asked or scene.source.launch is None:
+        return ""
+    return (
+        f" (the launch in line {scene.source.launch.line} asks for {bytes_asked:,} bytes of "
+        "dynamic shared memory)"
+    )
 
 
 def _noun(limiter: str) -> str:

@@ -94,7 +94,8 @@ def _open(scene: Scene, of: Rule, group: Group, chosen: OpenStride) -> Draft:
         f"1, a warp moves {plural(chosen.sectors, 'sector')}; if it is large, {shown.sectors}.",
         advice=f"If `{name}` is always 1, drop it. If it may be large, let the lanes run along the "
         "dimension in which elements are adjacent, or load tiles through shared memory.",
-        weight=sum(lost(group).values()), cause=("open", name),
+        weight=sum(time for resource, time in lost(group).items() if resource != "dram"),
+        cause=("open", name),
         sectors=shown.sectors, best=chosen.sectors, stride=name, times=group.times,
     )  # fmt: skip
 

@@ -200,7 +200,7 @@ def test_processes_change_nothing() -> None:
         (("none.ptx",), "none.ptx: No such file or directory\n"),
         (("empty",), "empty: there is no PTX (*.ptx) below it\n"),
         (("latin.ptx",), "latin.ptx: neither PTX nor CUDA nor an object: byte 3 is not UTF-8\n"),
-        (("tile.ptx", "--select", "luck"), "there is no rule ptxsw-luck; known are ptxsw-array-"),
+        (("tile.ptx", "--select", "luck"), "there is no rule ptxsw-luck; known are ptxsw-acc"),
         (
             ("tile.ptx", "--baseline", "tile.ptx"),
             "tile.ptx: not a baseline of ptxsw: not JSON: line 1, column 1: Expecting value",
@@ -353,8 +353,8 @@ def test_of_several_kernels_the_launched_one_is_named(tmp_path: Path) -> None:
 def test_what_one_line_became_is_told_once() -> None:
     """nvcc unrolled the loop by four and left a loop for the rest: one line of the source."""
     done = ptxsw("check", FAULTS / "ptx" / "gemv.ptx", "--format", "json", FAST)
-    column, uniform = json.loads(done.stdout)["findings"]
-    assert (column["rule"], uniform["rule"]) == ("ptxsw-column", "ptxsw-uniform-loads")
+    column, tile = json.loads(done.stdout)["findings"]
+    assert (column["rule"], tile["rule"]) == ("ptxsw-column", "ptxsw-shared-tile")
     assert column["what"].endswith(" The same goes for line 134 of the PTX.")
     assert column["lines"] == [74, 83, 92, 101, 134]
 

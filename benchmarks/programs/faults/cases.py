@@ -13,6 +13,16 @@ HERE = Path(__file__).parent
 
 FAULTS: Mapping[str, str] = {
     "multiply": "ptxsw-swapped-axes",
+    "product": "ptxsw-shared-tile",
+    "bodies": "ptxsw-shared-tile",
+    "lookup": "ptxsw-constant-by-lane",
+    "damped": "ptxsw-accidental-doubles",
+    "rootmean": "ptxsw-accidental-doubles",
+    "staged": "ptxsw-exposed-copies",
+    "copied": "ptxsw-column",
+    "heaped": "ptxsw-occupancy",
+    "peers": "ptxsw-bank-conflicts",
+    "scan": "ptxsw-bank-conflicts",
     "particles": "ptxsw-array-of-structs",
     "soil": "ptxsw-array-of-structs",
     "masses": "ptxsw-uncoalesced",
