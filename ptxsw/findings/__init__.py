@@ -105,10 +105,10 @@ def _estimated(scene: Scene, drafts: Iterable[Draft]) -> Iterator[Finding]:
         if draft.saves and total is None:
             total = busy(scene)
         shares = gain(scene, total or {}, draft.saves)
-        if shares is None:
-            yield draft.finding
-        else:
-            yield replace(draft.finding, gain=(round(shares[0], 3), round(shares[1], 3)))
+        finding = _told(draft)
+        if shares is not None:
+            finding = replace(finding, gain=(round(shares[0], 3), round(shares[1], 3)))
+        yield finding
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -162,17 +162,23 @@ def _joined(drafts: Iterable[Draft], key: Callable[[Draft], Hashable]) -> list[D
 
 def _one(group: Sequence[Draft]) -> Draft:
     first, *others = group
-    own = set(first.finding.lines)
-    more = sorted({line for each in others for line in each.finding.lines} - own)
-    weight = round(sum(each.finding.weight for each in group), 1)
+    own = first.finding.lines
+    more = sorted({line for each in others for line in each.finding.lines}.difference(own))
     saves = Counter[str]()
     for each in group:
         saves.update(each.saves)
-    what = first.finding.what
-    if more:
-        what += f" The same goes for {_lines(more)} of the PTX."
-    finding = replace(first.finding, what=what, weight=weight, lines=(*first.finding.lines, *more))
-    return Draft(finding, first.cause, saves)
+    weight = round(sum(each.finding.weight for each in group), 1)
+    finding = replace(first.finding, weight=weight, lines=(*own, *more))
+    return replace(first, finding=finding, saves=saves)
+
+
+def _told(draft: Draft) -> Finding:
+    """The finding, with a sentence on the lines of others that became one with it."""
+    finding = draft.finding
+    more = finding.lines[draft.own :]
+    if not more:
+        return finding
+    return replace(finding, what=f"{finding.what} The same goes for {_lines(more)} of the PTX.")
 
 
 def _lines(numbers: Sequence[int]) -> str:

@@ -30,7 +30,7 @@ def accidental_doubles(scene: Scene) -> Iterator[Draft]:
     for group in _connected(scene):
         members = [instructions[index] for index in group]
         work = [i for i in group if instructions[i].opcode not in _CARRIED]
-        if not work or not _is_by_accident(scene, group, members):
+        if not work or not _is_by_accident(scene, group, members) or _is_moved(scene, members):
             continue
         yield scene.finding(
             accidental_doubles, "warning", sorted(work, key=lambda i: (-scene.times(i), i)),
@@ -87,6 +87,18 @@ def _is_by_accident(scene: Scene, group: Sequence[int], members: Sequence[Instru
 def _converts(instruction: Instruction, *, to: str, of: str) -> bool:
     types = [m for m in instruction.modifiers if m in ("f16", "f32", "f64")]
     return instruction.opcode == "cvt" and types == [to, of]
+
+
+def _is_moved(scene: Scene, members: Sequence[Instruction]) -> bool:
+    """Is one of the doubles loaded or stored as so many bits?"""
+    ours = {reg for one in members for reg in _doubles(scene, one)}
+    return any(
+        _DOUBLE not in one.modifiers
+        and isa.space(one) not in (None, "param")
+        and not ours.isdisjoint(_doubles(scene, one))
+        and not _is_table(scene, index)
+        for index, one in enumerate(scene.trace.cfg.instructions)
+    )
 
 
 def _is_meant(scene: Scene, index: int) -> bool:

@@ -56,6 +56,7 @@ class Draft(Struct, frozen=True):
     finding: model.Finding
     cause: Hashable
     saves: Mapping[str, float] = field(default_factory=dict)
+    own: int = 0  # lines of the PTX before it became one with others
 
 
 class Site(Struct, frozen=True):
@@ -277,7 +278,8 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             (place.column or None) if place else None,
             tuple(dict.fromkeys(map(self.line, every))) or (line,), figures=figures,
         )  # fmt: skip
-        return Draft(finding, (line, measure) if cause is None else cause, saves or {})
+        shared = (line, measure) if cause is None else cause
+        return Draft(finding, shared, saves or {}, len(finding.lines))
 
 
 def _ends_at_number(cfg: Cfg, loop: Loop) -> bool:

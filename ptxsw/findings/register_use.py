@@ -138,7 +138,7 @@ def _is_indexed(scene: Scene, site: Site) -> bool:
 
 
 _REDUCTION = 40  # bytes, of a double
-_TABLE = "i2opi"
+_TABLES = ("i2opi", str(0x3C439041))  # by its name, and by its first number
 
 
 def _is_handed_on(scene: Scene) -> bool:
@@ -154,9 +154,8 @@ def is_trigonometric(scene: Scene) -> bool:
     """Is local memory that of `sin`, `cos` or `tan`, for the few large arguments that they reduce
     with a table of bits of 2 / pi? It is NVIDIA's code, which seldom runs."""
     frame = sum(v.size for v in scene.trace.function.body.variables if v.space == "local")
-    return frame <= _REDUCTION and any(
-        _TABLE in site.shown.address for site in scene.sites if site.shown.address
-    )
+    text = scene.trace.module.source.slice(scene.trace.function.span)
+    return frame <= _REDUCTION and any(table in text for table in _TABLES)
 
 
 def _why_local(indexed: bool) -> str:
