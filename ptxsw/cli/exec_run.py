@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from typing import NoReturn
 
 
@@ -57,9 +58,12 @@ def _run_and_sum_up(command: list[str], environ: dict[str, str]) -> NoReturn:
         begin = time.time()
         for number in (signal.SIGINT, signal.SIGQUIT):  # the build's answer to them is ours
             signal.signal(number, signal.SIG_IGN)
-        child = subprocess.Popen(command, env=environ, preexec_fn=_answer_signals)
-        for number in (signal.SIGTERM, signal.SIGHUP):  # these come to us alone
+        ours = (signal.SIGTERM, signal.SIGHUP)  # these come to us alone, and wait for the build
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ours)
+        child = subprocess.Popen(command, env=environ, preexec_fn=lambda: _answer_signals(mask))
+        for number in ours:
             signal.signal(number, lambda number, _: child.send_signal(number))
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         status = child.wait()
         reports = Path(environ["PTXSW_REPORT"])
         build = load(reports, since=begin) if reports.is_dir() else None
@@ -71,6 +75,8 @@ def _run_and_sum_up(command: list[str], environ: dict[str, str]) -> NoReturn:
     sys.exit(status)
 
 
-def _answer_signals() -> None:
+def _answer_signals(mask: Iterable[int]) -> None:
+    """In the child: all signals are as they were."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ptxsw import __version__
+from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.printable import one_line
 from ptxsw.ptx.text_files import parsed, source_of_temporary
 from ptxsw.report.layout import Paint, draw_text, plain
@@ -164,12 +165,29 @@ def _drawn(told: Summary, draw: Callable[[Table], list[str]], form: Callable[[st
     if told.changed:
         parts.append(draw(_table(told.changed)))
     if told.left_alone:
-        rows = tuple((str(one.count), one.reason) for one in told.left_alone)
+        rows = _in_short(told.left_alone)
         parts.append(draw(Table(("left alone", "because"), rows, frozenset({"left alone"}))))
     if told.warnings:
         parts.append([form(warning) for warning in told.warnings])
     parts.append([f"{_plural(told.files, 'file')}, {told.seconds:.1f} s of analysis"])
     return "\n".join("".join(f"{line}\n" for line in part) for part in parts)
+
+
+def _in_short(left_alone: Iterable[LeftAlone]) -> tuple[tuple[str, str], ...]:
+    """The most frequent reasons without lines and figures, which are others for each kernel, and
+    how many instructions were left alone for the rest."""
+    counts: Counter[str] = Counter()
+    for one in left_alone:
+        counts[_PARTICULARS.sub("", one.reason)] += one.count
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    rows = [(str(count), reason) for reason, count in ordered[:_REASONS]]
+    if rest := sum(count for _, count in ordered[_REASONS:]):
+        rows.append((str(rest), f"{len(ordered) - _REASONS} other reasons: --format json has all"))
+    return tuple(rows)
+
+
+_REASONS = 10  # shown of a build; more are for programs
+_PARTICULARS = pattern(r" \(lines? \d[^)]*\)| at line \d+|(?<=it does not certainly pay): .*")
 
 
 def head_line(told: Summary) -> str:

@@ -62,11 +62,11 @@ def test_a_build_with_a_line_at_the_end_can_be_ended(build: Build) -> None:
     command = [str(PTXSW), "exec", "--stats", "--", "sleep", "100"]
     running = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE)
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
-    for _ in range(200):
-        if children.read_text():
+    for _ in range(400):  # others are asked first how they are set up
+        pids = children.read_text().split()
+        if any(Path(f"/proc/{pid}/cmdline").read_bytes() == b"sleep\x00100\x00" for pid in pids):
             break
         time.sleep(0.05)
-    time.sleep(0.2)  # until it listens
     running.terminate()
     assert running.communicate(timeout=20)[1] == b"ptxsw: 0 of 0 kernels changed\n"
     assert running.returncode == -signal.SIGTERM

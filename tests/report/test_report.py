@@ -268,6 +268,26 @@ def test_a_build_is_summed_up(tmp_path: Path) -> None:
     )
 
 
+def test_reasons_of_a_build_are_told_in_short() -> None:
+    """Lines and figures differ from kernel to kernel; a CI job wants no page of them."""
+    said = [f"st.global.u8 (line {n}) may write these bytes" for n in range(40)]
+    said += [f"st.global.u8 at line {n} may write these bytes; force rewrites it" for n in (3, 4)]
+    weighed = "by what ptxas makes of it, it does not certainly pay"
+    said += [f"{weighed}: instructions {n} to {n}" for n in range(3)]
+    said += [f"reason {letter}" for letter in "abcdefghij"]
+    refusals = tuple(Refusal(1, None, None, reason) for reason in said)
+    build = Build((replace(REPORT, kernels=(Kernel("k", 1, refusals=refusals),)),), ())
+    lines = summary(build).split("\n\n")[1].splitlines()[1:]
+    assert [line.strip() for line in lines] == [
+        "40  st.global.u8 may write these bytes",
+        f"3  {weighed}",
+        "2  st.global.u8 may write these bytes; force rewrites it",
+        *(f"1  reason {letter}" for letter in "abcdefg"),
+        "3  3 other reasons: --format json has all",
+    ]
+    assert len(summary_json(build)["left_alone"]) == len(said)
+
+
 def test_a_build_says_what_each_rewrite_changed() -> None:
     """Also rewrites that take no value from another load, with what they gained by the code that
     ptxas makes of the kernel."""
