@@ -15,6 +15,7 @@ from ptxsw.analysis.trip_count import TRIPS, iterations, most_iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.findings.kernel_source import KernelSource
+from ptxsw.findings.leaders import is_led
 from ptxsw.findings.second_addresses import SecondAddresses, copies, in_peers
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
@@ -219,7 +220,8 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
 
     def lanes(self, site: Site) -> int:
         """The most lanes of a warp that make an access together."""
-        return self._active_lanes.of(site.access)
+        lanes = self._active_lanes.of(site.access)
+        return 1 if lanes > 1 and is_led(self.trace.cfg, site.index) else lanes
 
     def line(self, index: int) -> int:
         return self.trace.module.source.line(self.trace.cfg.instructions[index].span.start)

@@ -128,9 +128,17 @@ def divergent_loop(scene: Scene) -> Iterator[Draft]:
         for source in sorted({source for source, _ in loop.exits}):
             branch = cfg.blocks[source].end - 1
             cause = _dependence(scene, branch)
+            if _tries_again(scene, cause):
+                continue
             if cause.loads:  # what the index of the thread decides differs by an iteration or so
                 yield _finding(scene, loop, branch, cause)
                 break
+
+
+def _tries_again(scene: Scene, cause: _Dependence) -> bool:
+    """Does a loop go on until an atomic operation succeeds?"""
+    instructions = scene.trace.cfg.instructions
+    return any(instructions[index].opcode == "atom" for index in cause.steps)
 
 
 def _finding(scene: Scene, loop: Loop, branch: int, cause: _Dependence) -> Draft:

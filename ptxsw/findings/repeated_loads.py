@@ -17,19 +17,22 @@ from ptxsw.terms import op
 
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _STOPS = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL
+_SEES_OTHERS = frozenset({"fence", "membar", "griddepcontrol", "mbarrier"})
+"""Behind these a thread may read what other blocks or kernels have written meanwhile."""
 
 
 class Repeat(Struct, frozen=True):
     """A load, and the one that had its bytes. `iterations` is how many iterations of a loop ago, 0
     for the same iteration; `stores` are accesses between them that may write there as far as the
     types tell, through other pointers; `barrier` is an instruction that orders memory between
-    them."""
+    them. `may_differ`: does something between them make the writes of others visible?"""
 
     site: Site
     source: Site
     iterations: int
     stores: tuple[Site, ...]
     barrier: int | None
+    may_differ: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -45,7 +48,7 @@ def _all_repeats(scene: Scene) -> Iterator[Repeat]:
         if site.shown.kind != "load" or not site.is_global or not plain:
             continue
         repeat = _same_iteration(scene, site, by_line) or _earlier_iteration(scene, site, by_line)
-        if repeat is not None:
+        if repeat is not None and not repeat.may_differ:
             yield repeat
 
 
@@ -108,7 +111,13 @@ def _repeat(
     )
     instructions = scene.trace.cfg.instructions
     barrier = next((i for i in sorted(positions) if _stops(instructions[i])), None)
-    return Repeat(site, source, iterations, stores, barrier)
+    others = any(_sees_others(instructions[i]) for i in positions)
+    return Repeat(site, source, iterations, stores, barrier, others)
+
+
+def _sees_others(instruction: Instruction) -> bool:
+    ordered = not {"acquire", "acq_rel", "volatile", "sc"}.isdisjoint(instruction.modifiers)
+    return ordered or instruction.opcode in _SEES_OTHERS
 
 
 def _stops(instruction: Instruction) -> bool:

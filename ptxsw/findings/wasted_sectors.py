@@ -12,6 +12,7 @@ from ptxsw.findings.strides import OpenStride, open_stride
 _FAR = 512  # bytes: a stride of this size is that of a row
 _WASTE = 1.5  # times the sectors of adjacent lanes
 _VECTOR = 16  # bytes of the widest access
+_CHUNK = 64  # bytes: what is shorter may be a struct
 
 
 def _spread(scene: Scene, wanted: Rule) -> Iterator[Group]:
@@ -38,11 +39,20 @@ def _fault(group: Group) -> Rule:
     if group.growth is not None and 0 < abs(group.growth) < stride:
         return column  # each lane walks through a chunk of its own
     several = len(set(group.offsets)) > 1
+    if _is_chunk(group):
+        return column
     if several and group.bytes == stride and stride <= _VECTOR and stride.bit_count() == 1:
         return scalar_accesses
     if stride >= _FAR and len(set(group.offsets)) < 3:
         return column
     return array_of_structs if several else uncoalesced
+
+
+def _is_chunk(group: Group) -> bool:
+    """Does each lane access all elements of a long run of its own, one after the other?"""
+    sizes = {site.shown.bytes for site in group.sites}
+    stride = abs(group.stride or 0)
+    return stride >= _CHUNK and group.bytes == stride and len(sizes) == 1
 
 
 def _has_vectors_only(group: Group) -> bool:
@@ -133,7 +143,8 @@ def _walk(group: Group) -> str:
 
 def _walks(group: Group) -> bool:
     """Does each lane go on to what is next to its last elements?"""
-    return bool(group.growth) and abs(group.growth or 0) <= group.bytes
+    grows = bool(group.growth) and abs(group.growth or 0) <= group.bytes
+    return grows or _is_chunk(group)
 
 
 @rule("ptxsw-column", "The lanes of a warp are a whole row or chunk apart.")

@@ -256,3 +256,162 @@ def test_blocks_of_literal_launches(launch: str, block: tuple[int, int, int] | N
     text = SOURCE.replace("kernel<float><<<grid, block>>>(a, b, 3);", launch)
     source = KernelSource.read("kernel", text.split("\n"))
     assert (source.launch and source.launch.block) == block
+
+
+# ---------------------------------------------------------------- one lane of a group
+
+LED = """
+    and.b32 %r4, %r2, 31;
+    mov.u32 %r5, %lanemask_lt;
+    setp.lt.s32 %p1, %r2, %r1;
+    {mask}
+    {test}
+    {branch}
+    red.global.add.f32 [%rd1], 0f3F800000;
+DONE:
+"""
+ACTIVE = "activemask.b32 %r6;"
+BALLOT = "vote.sync.ballot.b32 %r6, %p1, -1;"
+FIRST = "brev.b32 %r7, %r6; bfind.shiftamt.u32 %r8, %r7; setp.ne.s32 %p2, %r4, %r8;"
+LAST = "bfind.u32 %r8, %r6; setp.ne.s32 %p2, %r8, %r4;"
+RANK = "and.b32 %r7, %r6, %r5; setp.ne.s32 %p2, %r7, 0;"
+COUNTED = "and.b32 %r7, %r5, %r6; popc.b32 %r8, %r7; setp.ne.s32 %p2, %r8, 0;"
+
+
+@pytest.mark.parametrize(
+    ("mask", "test", "branch", "count"),
+    [
+        (BALLOT, FIRST, "@%p2 bra DONE;", 0),
+        (BALLOT, LAST, "@%p2 bra DONE;", 0),
+        (ACTIVE, RANK, "@%p2 bra DONE;", 0),
+        (ACTIVE, COUNTED, "@%p2 bra DONE;", 0),
+        (ACTIVE, RANK, "@!%p2 bra DONE;", 1),  # all lanes but the leader
+        (BALLOT, RANK, "@%p2 bra DONE;", 1),  # all lanes below the first of the mask, too
+        ("mov.u32 %r6, %r1;", RANK, "@%p2 bra DONE;", 1),  # a mask that nobody knows
+    ],
+)
+def test_a_leader_makes_an_operation_alone(mask: str, test: str, branch: str, count: int) -> None:
+    text = kernel(LED.format(mask=mask, test=test, branch=branch))
+    assert len(found(text, "atomic-contention")) == count
+
+
+# ---------------------------------------------------------------- what others may have written
+
+
+@pytest.mark.parametrize(
+    ("between", "count"),
+    [("bar.sync 0;", 1), ("griddepcontrol.wait;", 0), ("fence.acq_rel.gpu;", 0)],
+)
+def test_what_others_may_have_written_has_to_be_loaded_again(between: str, count: int) -> None:
+    body = f"""
+    mul.wide.u32 %rd3, %r2, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    ld.global.f32 %f1, [%rd4];
+    {between}
+    ld.global.f32 %f2, [%rd4];
+    add.f32 %f2, %f1, %f2;
+    st.global.f32 [%rd2], %f2;
+"""
+    text = kernel(body).replace("sm_80", "sm_90")
+    assert len(found(text, "repeated-loads")) == count
+
+
+# ---------------------------------------------------------------- doubles
+
+DOUBLES = """
+    .reg .f64 %fd<9>;
+    mul.wide.u32 %rd3, %r2, 8;
+    add.s64 %rd4, %rd1, %rd3;
+    ld.global.f32 %f1, [%rd4];
+    cvt.f64.f32 %fd1, %f1;
+    {work}
+    cvt.rn.f32.f64 %f2, %fd2;
+    st.global.f32 [%rd4], %f2;
+"""
+LITERAL = "mul.f64 %fd2, %fd1, 0d3FEFAE147AE147AE;"
+LOADED = """ld.global.{type} %fd3, [%rd2]; add.f64 %fd4, %fd1, %fd3;
+    mul.f64 %fd2, %fd4, 0d4000000000000000;"""
+CARRIED = """mov.f64 %fd2, 0d0000000000000000; mov.u32 %r5, 0;
+LOOP: fma.rn.f64 %fd2, %fd1, 0d3FEFAE147AE147AE, %fd2; add.s32 %r5, %r5, 1;
+    setp.ne.s32 %p1, %r5, %r1; @%p1 bra LOOP;"""
+
+
+@pytest.mark.parametrize(
+    ("work", "count"),
+    [
+        (LITERAL, 1),
+        ("mul.f64 %fd2, %fd1, %fd1;", 0),  # widened on purpose
+        (LOADED.format(type="f64"), 0),
+        (LOADED.format(type="b64"), 0),
+        (CARRIED, 0),
+    ],
+)
+def test_doubles_that_are_meant(work: str, count: int) -> None:
+    assert len(found(kernel(DOUBLES.format(work=work)), "accidental-doubles")) == count
+
+
+# ---------------------------------------------------------------- constant memory
+
+
+@pytest.mark.parametrize(
+    ("index", "most"), [("%r3", None), ("%r2", 32), ("%r4", 4), ("%r5", None), ("%r6", 32)]
+)
+def test_constants_that_lanes_read_apart(index: str, most: int | None) -> None:
+    """By the number of the block, of the thread, of its row of eight or of its warp, by a loaded
+    number."""
+    body = f"""
+    shr.u32 %r4, %r2, 3;
+    shr.u32 %r5, %r2, 5;
+    mul.wide.u32 %rd3, %r2, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    ld.global.u32 %r6, [%rd4];
+    mul.wide.u32 %rd5, {index}, 4;
+    mov.u64 %rd6, table;
+    add.s64 %rd7, %rd6, %rd5;
+    ld.const.f32 %f1, [%rd7];
+    st.global.f32 [%rd4], %f1;
+"""
+    text = kernel(body).replace(".visible", ".const .align 4 .b8 table[4096];\n.visible")
+    assert [one.figures["addresses"] for one in found(text, "constant-by-lane")] == (
+        [most] if most else []
+    )
+
+
+# ---------------------------------------------------------------- copies
+
+STAGES = """
+    .shared .align 16 .b8 tile[4096];
+    mov.u32 %r4, tile;
+    shl.b32 %r5, %r2, 4;
+    add.s32 %r6, %r4, %r5;
+    mul.wide.u32 %rd3, %r2, 16;
+    add.s64 %rd4, %rd1, %rd3;
+    mov.u32 %r7, 0;
+LOOP:
+    {before}
+    cp.async.cg.shared.global [%r6], [%rd4], 16;
+    cp.async.commit_group;
+    {after}
+    bar.sync 0;
+    ld.shared.f32 %f1, [%r6];
+    st.global.f32 [%rd2], %f1;
+    add.s64 %rd4, %rd4, 4096;
+    add.s32 %r7, %r7, 1;
+    setp.ne.s32 %p1, %r7, %r1;
+    @%p1 bra LOOP;
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"),
+    [
+        ("", "cp.async.wait_group 0;", 1),
+        ("", "cp.async.wait_all;", 1),
+        ("", "cp.async.wait_group 1;", 0),
+        ("cp.async.wait_group 0;", "", 0),  # of the copy of the iteration before
+        ("", "cp.async.commit_group; cp.async.wait_group 1;", 1),  # an empty group is pending
+    ],
+)
+def test_copies_that_nothing_hides(before: str, after: str, count: int) -> None:
+    text = kernel(STAGES.format(before=before, after=after))
+    assert len(found(text, "exposed-copies")) == count
