@@ -40,14 +40,16 @@ class Unknown(Struct, frozen=True):
 Verdict: TypeAlias = Proved | Refuted | Unknown
 
 # What a question may cost, in Z3's units of work (`rlimit`), of which a core does one to two
-# thousand in a millisecond: answers are the same however busy the machine is.
+# thousand in a millisecond: answers are the same however busy the machine is. Over the corpus,
+# KernelGen and the programs the hardest proofs take 196,847 units in general form, 30,049 in exact
+# form, and 14,587 where paths are pruned.
 GENERAL = 200_000
-EXACT = 100_000
+EXACT = 40_000
 SMT2 = 10 * GENERAL
 
 # Pruning paths and telling stores from loads saves work and sharpens what is known, but nothing
 # depends on it: it may cost little.
-PRUNING = 20_000
+PRUNING = 15_000
 PRUNING_TOTAL = 500_000
 _PRUNED_SIZE = 200
 _PRUNED_FACTS = 16
