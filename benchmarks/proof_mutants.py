@@ -180,7 +180,10 @@ def judged(seed: int) -> dict[str, Any]:
         return told | {"outcome": "not proved"}
     for name in names:
         launches = invent(emulate(first, next(f for f in first.kernels if f.name == name)))
-        shown = compare(first, second, name, launches, seeds=(1, 2), amend=True)
+        try:
+            shown = compare(first, second, name, launches, seeds=(1, 2), amend=True)
+        except PtxError as error:
+            return told | {"outcome": "proved, cannot be run", "shown": error.message}
         if shown.difference is not None:
             return told | {"outcome": "FALSE", "shown": shown.difference.what}
         told["launches"] = told.get("launches", 0) + shown.launches

@@ -222,7 +222,7 @@ class _Colours:
             reg: hash(
                 (
                     self._types[reg],
-                    *sorted(hash((made[at], n)) for at, n in self._defs.get(reg, ())),
+                    *sorted({hash((made[at], n)) for at, n in self._defs.get(reg, ())}),
                 )
             )
             for reg in self._colours

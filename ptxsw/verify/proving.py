@@ -20,8 +20,9 @@ from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, leaves
 from ptxsw.ptx.isa import Effect, Trait, effects, row, space
 from ptxsw.ptx.opcodes import ATOMIC, FENCE
-from ptxsw.validate import Outcome, Proved, validate
+from ptxsw.validate import Outcome, Proved, infer, validate
 from ptxsw.validate.contraction import pairs
+from ptxsw.validate.copies import with_copies
 from ptxsw.validate.functions import functions_alike
 from ptxsw.validate.signature_check import difference
 from ptxsw.validate.spelling import respelled
@@ -186,9 +187,17 @@ def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Ite
     with Budget(SECONDS) as budget:
         if steps:
             yield composed(old, new, steps, budget)
+        texts = [(named, functions)]
         if difference(old[0], new[0], old[1], new[1]) is None:
-            yield validate(old, new, budget=budget)
-        yield validate(old, named, budget=budget, renamed=functions)
+            texts.insert(0, (new, {}))
+        for text, renamed in texts:
+            yield validate(old, text, budget=budget, renamed=renamed)
+        for text, renamed in texts:
+            bodies = old[1].body, text[1].body
+            places = infer(*bodies)
+            copies = with_copies(*bodies, places)
+            if copies != places:
+                yield validate(old, text, copies, budget=budget, renamed=renamed)
         for layout in layouts(new[0], old[1], new[1]):
             yield validate(old, new, shared_layout=layout, budget=budget)
 

@@ -51,11 +51,26 @@ def judged(before: str, after: str) -> Proof | Unproved:
     return prove(parse(before), parse(after), "k")
 
 
-@pytest.mark.parametrize("way", [w for w in WAYS if w not in ("functions", "peeled", "rotated")])
+@pytest.mark.parametrize("way", [w for w in WAYS if w != "functions"])
 def test_another_spelling_is_proved(way: str) -> None:
     other = WAYS[way](TEXT, Random(2))
     assert way == "selections" or other not in (None, TEXT)
     assert isinstance(judged(TEXT, other or TEXT), Proof)
+
+
+@pytest.mark.parametrize("way", ["peeled", "rotated"])
+@pytest.mark.parametrize(("old", "new"), [
+    (", 3;", ", 2;"), ("min.s32", "max.s32"), (", 128;", ", 64;"), ("ne.s32 %p2", "gt.s32 %p2"),
+    ("ld.global.u32", "ld.volatile.global.u32"), ("sub.s32 %r1, %r1, 1;", ""),
+])  # fmt: skip
+def test_an_iteration_that_differs_is_not(way: str, old: str, new: str) -> None:
+    """Whichever copy of it is another."""
+    other = WAYS[way](TEXT, Random(2)) or ""
+    pieces = other.split(old)
+    assert len(pieces) in (2, 3)
+    for at in range(1, len(pieces)):
+        wrong = old.join(pieces[:at]) + new + old.join(pieces[at:])
+        assert isinstance(judged(TEXT, wrong), Unproved)
 
 
 def test_all_names_at_once_are_proved() -> None:
