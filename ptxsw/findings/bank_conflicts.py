@@ -15,6 +15,7 @@ from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.terms.node import walk
 from ptxsw.terms.origin import Origin
 
+_LITTLE = 2  # ways of a conflict that is not worth a warning if nothing ends it
 _PADS = 4  # elements by which rows may be padded
 _WORD = 4  # bytes
 _ROW = BANKS * _WORD
@@ -54,12 +55,14 @@ def _finding(scene: Scene, sites: list[Site]) -> Draft:
     apart = f"adjacent lanes are {abs(stride):,} bytes apart, so " if stride else ""
     array = scene.source.variable(array_of(sites[0]))
     saved = sum(WAVEFRONT * _extra(scene, site) * site.times for site in sites)
+    advice, mends = _advice(scene, sites)
     return scene.finding(
-        bank_conflicts, "warning", scene.heaviest_first(sites),
+        bank_conflicts, "warning" if mends or ways > _LITTLE else "note",
+        scene.heaviest_first(sites),
         measure=f"{ways}-way conflict",
         what=f"{ways}-way bank conflict{_where(array, sites)}: {apart}up to {ways} lanes "
         f"of a warp want different words of one bank ({counted(sites)}).",
-        advice=_advice(scene, sites),
+        advice=advice,
         saves={"shared": saved},
         ways=ways, stride=stride, times=sites[0].times,
     )  # fmt: skip
@@ -85,30 +88,31 @@ def _extra(scene: Scene, site: Site) -> float:
 # ---------------------------------------------------------------- what to do
 
 
-def _advice(scene: Scene, sites: list[Site]) -> str:
+def _advice(scene: Scene, sites: list[Site]) -> tuple[str, bool]:
+    """What to do, and whether it was tried and helps."""
     permuted = (
         "; or `ptxsw optimize --rewrites bank-conflicts` permutes the words"
         if scene.works("bank-conflicts")
         else ""
     )
     if any(site.shown.iterations for site in sites):
-        return f"{_for_doubling(sites)}{permuted}."
+        return f"{_for_doubling(sites)}{permuted}.", True
     array = array_of(sites[0])
     if _is_copied(scene, array):
-        return _swizzle(scene, sites)
+        return _swizzle(scene, sites), True
     padding = padding_of(scene, array, sites)
     if padding is None:
-        return f"Let consecutive lanes access consecutive words{permuted}."
+        return f"Let consecutive lanes access consecutive words{permuted}.", bool(permuted)
     left = "" if padding.ways == 1 else f", which leaves {padding.ways}-way conflicts"
     declared = scene.source.padded(array, elements=padding.elements, row=padding.row)
     if declared:
-        return f"Pad the rows: `{declared}`{left}{permuted}."
+        return f"Pad the rows: `{declared}`{left}{permuted}.", True
     name = scene.source.variable(array)
     steps = f" * {padding.elements}" if padding.elements > 1 else ""
     return (
         f"Pad the rows{f' of `{name}`' * bool(name)}: leave {plural(padding.elements, 'element')} "
         f"free behind each {padding.row} (index by `i + i / {padding.row}{steps}`){left}{permuted}."
-    )
+    ), True
 
 
 def _swizzle(scene: Scene, sites: list[Site]) -> str:
@@ -195,7 +199,7 @@ def padding_of(scene: Scene, array: str, conflicting: list[Site]) -> Padding | N
     element = min(site.access.bits // 8 or site.shown.bytes or 1 for site in sites)
     unit = max(max(site.access.bits // 8, site.shown.bytes or 1) for site in sites)
     worst = max(site.shown.bank_conflicts or 1 for site in conflicting)
-    tried: list[tuple[int, int, int]] = []
+    tried: list[tuple[int, bool, int, int]] = []
     for row in dict.fromkeys((pitch, _ROW)):
         for more in (pad * unit for pad in range(1, _PADS + 1)):
             move = partial(_padded, pitch=row, more=more)
@@ -203,9 +207,8 @@ def padding_of(scene: Scene, array: str, conflicting: list[Site]) -> Padding | N
             known = [way for way in ways if way is not None]
             if len(known) < len(ways):
                 return None
-            tried.append((max(known), more * _ROW // row, row))
-    left, share, row = min(tried)
-    more = share * row // _ROW
+            tried.append((max(known), row != pitch, more, row))
+    left, _, more, row = min(tried)
     return Padding(row, row // element, more // element, left) if left < worst else None
 
 

@@ -14,6 +14,7 @@ from ptxsw.analysis.active_lanes import ActiveLanes
 from ptxsw.analysis.trip_count import TRIPS, iterations, most_iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.findings.block_shape import rows_hold_warps
 from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.findings.leaders import is_led
 from ptxsw.findings.second_addresses import SecondAddresses, copies, in_peers
@@ -90,6 +91,8 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     """Does the rewrite of a name change the kernel?"""
     source: KernelSource = KernelSource()
     second: SecondAddresses | None = None
+    assumed: Block | None = None
+    """The shape by which the kernel computes its indices, where no block is known."""
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
@@ -122,8 +125,13 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         return self.trace.unwrapped
 
     @cached_property
+    def is_guess(self) -> bool:
+        """Is it not even likely that rows of a block hold whole warps, as is assumed?"""
+        return self.block is None and self.assumed is None and not rows_hold_warps(self.trace)
+
+    @cached_property
     def warps(self) -> Warps:
-        return Warps(self.block)
+        return Warps(self.block or self.assumed)
 
     @cached_property
     def _in_rows(self) -> frozenset[int]:
@@ -139,6 +147,10 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         """What a finding about accesses takes for granted of a block whose shape is not known."""
         if self._in_rows.isdisjoint(indices):
             return ""
+        if self.block is None and self.assumed is not None:
+            x, y, z = self.assumed
+            shape = f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}"
+            return f" Blocks are taken to be {shape}, by how the kernel computes its indices."
         if self.block is None:
             return (
                 " This assumes that `blockDim.x` is a multiple of 32, so that a warp lies in one "
@@ -267,7 +279,10 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         start = self.trace.function.span.start
         if every:
             start = self.trace.cfg.instructions[every[0]].span.start
-        what += self._assumed(every) if by_lanes else ""
+        assumed = self._assumed(every) if by_lanes else ""
+        if assumed and level == "warning" and self.is_guess:
+            level = "note"
+        what += assumed
         line, column = self.trace.module.source.place(start)
         place = self._place(every[0] if every else 0)
         if weight is None:  # memory is another place for what the L2 cache may hold

@@ -18,6 +18,7 @@ from ptxsw.changes.options import Options
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
+from ptxsw.findings.block_shape import assumed_block
 from ptxsw.findings.cost import weigh
 from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.findings.second_addresses import SecondAddresses
@@ -45,6 +46,7 @@ def judged(
     works: Callable[[str], bool] = lambda rewrite: False,
     source: KernelSource | None = None,
     second: SecondAddresses | None = None,
+    assumed: Block | None = None,
 ) -> model.Kernel:
     """The kernel of a report, which has its accesses, with what `rules` find in it. `block` is its
     shape where `.reqntid` does not fix it, `arch` the target as in "sm_80", `executed` what a
@@ -53,7 +55,7 @@ def judged(
     times = None if executed is None else executed.times
     scene = Scene(
         trace, kernel.accesses or (), shape, arch, resources, times, works,
-        source or KernelSource(), second,
+        source or KernelSource(), second, assumed,
     )  # fmt: skip
     with stage("findings"):
         accesses, totals = weigh(scene)
@@ -120,16 +122,28 @@ class Judge:
         block = self._block if counts is None else counts.block
         if block is None and source.launch is not None:
             block = source.launch.block
+        fixed = block is not None or function.block_shape is not None
+        assumed = None if fixed else assumed_block(trace)
         plain = model.Kernel(function.name, len(trace.global_loads))
         with stage("describing accesses"):
-            accesses, rows = describe(trace, plain, block)
+            accesses, rows = describe(trace, plain, block or assumed)
         kernel = replace(
             plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows
         )
         used = self._resources.get(function.name)
         works = lru_cache(partial(self._works, function))
         return judged(
-            trace, kernel, block, self._arch, used, self._rules, counts, works, source, second
+            trace,
+            kernel,
+            block,
+            self._arch,
+            used,
+            self._rules,
+            counts,
+            works,
+            source,
+            second,
+            assumed,
         )
 
     def _source(self, trace: Trace) -> KernelSource:

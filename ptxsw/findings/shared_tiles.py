@@ -78,7 +78,7 @@ def _places(scene: Scene, site: Site) -> frozenset[str]:
 
 
 def _block(scene: Scene, axes: frozenset[str]) -> tuple[int, int, int]:
-    return scene.block if scene.block is not None else _USUAL[max(1, len(axes))]
+    return scene.block or scene.assumed or _USUAL[max(1, len(axes))]
 
 
 def _warps(block: tuple[int, int, int], missing: frozenset[str]) -> int:

@@ -82,7 +82,7 @@ def swapped_axes(scene: Scene) -> Iterator[Draft]:
 @lru_cache(maxsize=1)
 def exchanged(scene: Scene) -> tuple[Symptom, ...]:
     """What becomes of all accesses if x and y are exchanged; empty where that is no great gain."""
-    if not _has_columns(scene):
+    if scene.is_guess or not _has_columns(scene):
         return ()
     symptoms = tuple(_symptoms(scene))
     before = sum(s.before * s.unit * s.site.times for s in symptoms)

@@ -43,7 +43,7 @@ def _fault(group: Group) -> Rule:
         return column
     if several and group.bytes == stride and stride <= _VECTOR and stride.bit_count() == 1:
         return scalar_accesses
-    if stride >= _FAR and len(set(group.offsets)) < 3:
+    if stride >= (_FAR if len(set(group.offsets)) < 3 else 2 * _FAR):
         return column
     return array_of_structs if several else uncoalesced
 

@@ -415,3 +415,35 @@ LOOP:
 def test_copies_that_nothing_hides(before: str, after: str, count: int) -> None:
     text = kernel(STAGES.format(before=before, after=after))
     assert len(found(text, "exposed-copies")) == count
+
+
+# ---------------------------------------------------------------- the shape of blocks
+
+ROWS = """
+    mov.u32 %r4, %tid.y;
+    mov.u32 %r5, %ctaid.y;
+    mad.lo.s32 %r6, %r3, {x}, %r2;
+    mad.lo.s32 %r7, %r5, {y}, %r4;
+    mad.lo.s32 %r8, %r6, 4096, %r7;
+    mul.wide.s32 %rd3, %r8, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    ld.global.f32 %f1, [%rd4];
+    st.global.f32 [%rd4], %f1;
+"""
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "told"),
+    [
+        (16, 16, "Blocks are taken to be 16x16, by how the kernel computes its indices."),
+        (32, 8, "This assumes that `blockDim.x` is a multiple of 32"),
+        (14, 16, "This assumes that `blockDim.x` is a multiple of 32"),  # tiles without a halo
+        (16, 128, "This assumes that `blockDim.x` is a multiple of 32"),  # more than a block has
+    ],
+)
+def test_blocks_by_the_indices_of_a_kernel(x: int, y: int, told: str) -> None:
+    findings = found(kernel(ROWS.format(x=x, y=y)))
+    assert findings and all(told in one.what for one in findings)
+    expected = "warning" if x % 32 == 0 or (x, y) == (16, 16) else "note"
+    assert {one.level for one in findings} == {expected}
+    assert not any(one.rule in ("ptxsw-idle-lanes", "ptxsw-occupancy") for one in findings)

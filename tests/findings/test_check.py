@@ -369,6 +369,9 @@ TALL = f"""{head("8.0", "sm_80")}
     ld.param.u32 %r1, [columns];
     mov.u32 %r2, %tid.x;
     mov.u32 %r3, %tid.y;
+    mov.u32 %r5, %ctaid.x;
+    mov.u32 %r6, %ntid.x;
+    mad.lo.s32 %r2, %r5, %r6, %r2;
     mad.lo.s32 %r4, %r2, %r1, %r3;
     mul.wide.s32 %rd2, %r4, 4;
     add.s64 %rd3, %rd1, %rd2;
