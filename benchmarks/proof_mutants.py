@@ -28,7 +28,7 @@ from ptxsw.ptx.errors import PtxError
 from ptxsw.ptx.ir import Function, Instruction, Label, Reg, leaves
 from ptxsw.verify import proving
 from ptxsw.verify.differential import compare
-from ptxsw.verify.launches import invent
+from ptxsw.verify.invented import invent
 
 HERE = Path(__file__).parent
 LONGEST = 12_000  # characters of a text: short ones make many mutants a minute

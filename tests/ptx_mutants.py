@@ -35,8 +35,8 @@ from ptxsw.ptx import failures
 from ptxsw.ptx.ir import Module
 from ptxsw.simt import launch as simulate
 from ptxsw.verify import proving
-from ptxsw.verify.differential import placed
-from ptxsw.verify.launches import invent
+from ptxsw.verify.invented import invent
+from ptxsw.verify.runs import placed
 from tests.real import CORPUS, FIXTURES, text_of
 
 ROOT = Path(__file__).parents[1]

@@ -6,16 +6,20 @@ import json
 import sys
 import time
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, read, read_once
-from ptxsw.cli.options import File, KernelOption, LaunchOption
+from ptxsw.cli.files import CommandError, read, read_kernels, read_once
+from ptxsw.cli.options import File, JobsOption, KernelOption, LaunchOption
 from ptxsw.cli.progress import now_and_then, working
-from ptxsw.cli.values import block_shape, launches, sizes
+from ptxsw.cli.values import block_shape, launches, processes, sizes
+
+if TYPE_CHECKING:
+    from ptxsw.verify.launches import Launch
 
 
 class Format(StrEnum):
@@ -33,6 +37,10 @@ def verify(
         int,
         typer.Option(min=0, max=1000, metavar="N", help="Fuzzed schedules for each small launch."),
     ] = 3,
+    also_run: Annotated[
+        bool, typer.Option("--also-run", help="Run launches even if there is a proof.")
+    ] = False,
+    jobs: JobsOption = None,
     accept_runs: Annotated[
         bool,
         typer.Option(
@@ -43,9 +51,10 @@ def verify(
 ) -> None:
     """Prove that two PTX texts do the same, or find a launch that shows a difference.
 
-    Runs both on the CPU, under adversarial schedules. Exit 0: proved, 1: different, 2: bad input,
-    3: not decided. --accept-runs turns 3 into 0 if a launch ran on both texts and runs can show
-    what is open (they cannot show fences, `.nc`, or what other kernels write).
+    A difference is shown by the smallest launch found, which `ptxsw run --launch` replays. Exit 0:
+    proved, 1: different, 2: bad input (what ptxas refuses, too), 3: not decided. --accept-runs
+    turns 3 into 0 if a launch ran on both texts and runs can show what is open (they cannot show
+    fences, `.nc`, or what other kernels write).
 
     \b
       ptxsw verify jacobi.ptx out.ptx
@@ -59,26 +68,38 @@ def verify(
     from ptxsw.verify.verdict import Undecided
 
     read_once(first, second, launch)
-    one, other, spec = read(first), read(second), launches(launch)
+    one, other, spec = read_kernels(first), read_kernels(second), launches(launch)
     try:
         with working("comparing") as step:
-            verdict = commands.compare(
-                (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds, step
-            )
+            verdicts = commands.compare(
+                (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds,
+                also_run=also_run, jobs=processes(jobs), step=step,
+            )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error
     as_json = format is Format.json
-    typer.echo(json.dumps(commands.to_json(verdict), indent=1) if as_json else str(verdict))
-    if isinstance(verdict, Undecided):
-        sys.stderr.writelines(told(one[1], failed) for failed in verdict.failures)
-    raise typer.Exit(commands.exit_code(verdict, accept_runs=accept_runs))
+    answer = json.dumps(commands.to_json(verdicts), indent=1) if as_json else None
+    typer.echo(answer or commands.to_text(verdicts))
+    for _, verdict in verdicts:
+        if isinstance(verdict, Undecided):
+            sys.stderr.writelines(told(one[1], failed) for failed in verdict.failures)
+    raise typer.Exit(commands.exit_code(verdicts, accept_runs=accept_runs))
 
 
 @app.command("run")
 def run_(
     file: File,
-    grid: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Blocks.")],
-    block: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Threads of a block.")],
+    grid: Annotated[str | None, typer.Option(metavar="X[xY[xZ]]", help="Blocks.")] = None,
+    block: Annotated[
+        str | None, typer.Option(metavar="X[xY[xZ]]", help="Threads of a block.")
+    ] = None,
+    launch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC.json",
+            help="A launch, as `verify` prints it, in place of --grid, --block, --arg, --shared.",
+        ),
+    ] = None,
     kernel: Annotated[
         str | None, typer.Option(metavar="NAME", help="Default: the only one.")
     ] = None,
@@ -109,24 +130,41 @@ def run_(
     \b
       ptxsw run vecadd.ptx --grid 4 --block 128 --arg 512 --arg 1 --arg 1 \\
         --arg random:512:f32:1 --arg random:512:f32:2 --arg zeros:512:f32 --out results
+      ptxsw run vecadd.ptx --launch witness.json
     """
     from ptxsw.cli import verify_run as commands
 
-    x, y, z = (*sizes("--grid", grid), 1, 1)[:3]
-    shape = block_shape(block)
+    if launch is None and (grid is None or block is None):
+        raise CommandError("how many blocks and threads? Give --grid and --block, or --launch")
+    if launch is not None and (grid or block or arg or shared):
+        raise CommandError("--launch says it all: leave --grid, --block, --arg and --shared out")
+    read_once(file, launch)
     text, name = read(file)
     began = time.monotonic()
     try:
         with working("running") as step:
             step(kernel or name)
-            counted = commands.run(
-                text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed,
-                races=races, out=out, steps=steps,
+            run = partial(
+                commands.replay if launch is not None else commands.run, text, name, kernel,
+                seed=seed, races=races, out=out, steps=steps,
                 progress=now_and_then(lambda done: step(_so_far(kernel or name, done, began))),
             )  # fmt: skip
+            if launch is not None:
+                counted = run(_single(launch))
+            else:
+                x, y, z = (*sizes("--grid", grid or ""), 1, 1)[:3]
+                counted = run((x, y, z), block_shape(block or ""), arg or [], shared=shared)
     except ValueError as error:
         raise CommandError(str(error)) from error
     sys.stdout.write(counted)
+
+
+def _single(path: str) -> Launch:
+    """The launch in a file that has to hold one."""
+    several = launches(path) or ()
+    if len(several) != 1:
+        raise CommandError(f"{path}: {len(several)} launches; `run` takes one")
+    return several[0]
 
 
 def _so_far(name: str, steps: int, began: float) -> str:

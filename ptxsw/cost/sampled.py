@@ -23,8 +23,8 @@ from ptxsw.ptx.ir import Instruction, Module
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.state import Runaway
 from ptxsw.verify.arguments import Data
-from ptxsw.verify.differential import placed
 from ptxsw.verify.launches import Launch
+from ptxsw.verify.runs import placed
 
 if TYPE_CHECKING:
     from ptxsw.simt.chunk import Chunk

@@ -8,7 +8,7 @@ Whether such a launch is typical of the program nobody can tell; `--launch` give
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from msgspec.structs import replace
@@ -20,8 +20,11 @@ from ptxsw.ptx.ir import type_width
 from ptxsw.simt import MemoryFault
 from ptxsw.terms import op
 from ptxsw.terms.node import factors, walk
-from ptxsw.verify.differential import roomier, run
-from ptxsw.verify.launches import Launch, Parameter, amended, arguments, parameters
+from ptxsw.verify.differential import roomier
+from ptxsw.verify.invented import arguments
+from ptxsw.verify.launches import Launch, amended
+from ptxsw.verify.parameters import Parameter, flat, parameters
+from ptxsw.verify.runs import run
 
 BLOCKS = tuple((threads, 1, 1) for threads in (32, 64, 128, 256, 512, 1024))
 SIZES = {1: (1 << 20,), 2: (1024, 1024), 3: (128, 128, 64)}
@@ -53,7 +56,7 @@ def invent(trace: Trace, device: Device, blocks: Sequence[Shape] = BLOCKS) -> li
 
 def _launch(trace: Trace, inferred: Sequence[Parameter], device: Device, block: Shape) -> Launch:
     dims = min(max(sum(map(_is_size, inferred)), 1), 3)
-    pointers = [p for p in _flat(inferred) if p.pointee is not None]
+    pointers = [p for p in flat(inferred) if p.pointee is not None]
     width = max((type_width(p.pointee or "b32") // 8 for p in pointers), default=4)
     sizes = list(SIZES[dims])
     while (
@@ -64,14 +67,6 @@ def _launch(trace: Trace, inferred: Sequence[Parameter], device: Device, block: 
     count = prod(sizes) + 8 * plane + (1 << 12)
     values = arguments(inferred, sizes, count, 4 * plane + (1 << 10))
     return Launch(_grid(trace, sizes, block, device), block, values, fuzz=False)
-
-
-def _flat(inferred: Sequence[Parameter]) -> Iterator[Parameter]:
-    for parameter in inferred:
-        if parameter.fields:
-            yield from _flat([inner for _, inner in parameter.fields])
-        else:
-            yield parameter
 
 
 def _is_size(parameter: Parameter) -> bool:

@@ -48,6 +48,7 @@ class Code(Struct, eq=False):
     joins: dict[int, int] = field(default_factory=dict)  # branch to where its sides meet
     threads: list[int] = field(default_factory=list)  # instructions done, counted by thread
     warps: list[int] = field(default_factory=list)  # and by warp
+    sides: list[int] = field(default_factory=list)  # of each guard: 1 it held, 2 it did not, 3 both
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:

@@ -34,8 +34,11 @@ class Program:
         args: Sequence[Any],
         dynamic_shared: int = 0,
         memory: Mapping[int, Array] | None = None,
+        variables: Mapping[str, Array] | None = None,
+        read_only: frozenset[int] = frozenset(),
     ) -> None:
         self.module, self.kernel = module, kernel
+        self.contents = variables or {}
         self.arena = Arena()
         self.functions = _by_name(module)
         self._aliases = _aliases(module)
@@ -53,7 +56,7 @@ class Program:
         self._lay_out(used, dynamic_shared)
         self.placed = {
             address: (
-                self.arena.add(f"memory at {address:#x}", array.nbytes, address=address),
+                self._placed(address, array.nbytes, address not in read_only),
                 array,
             )
             for address, array in (memory or {}).items()
@@ -61,6 +64,9 @@ class Program:
         self.heap = self.arena.add("heap", HEAP) if "malloc" in used else None
         self.heap_used = 0
         self._take_arguments(args)
+
+    def _placed(self, address: int, size: int, writable: bool) -> Buffer:
+        return self.arena.add(f"memory at {address:#x}", size, writable=writable, address=address)
 
     # ------------------------------------------------------------ what is used
 
@@ -236,10 +242,14 @@ class Program:
     # ------------------------------------------------------------ first values
 
     def _initialise(self, variable: Variable, buffer: Buffer) -> None:
+        data = self.arena.bytes_of(buffer)
+        given = self.contents.get(variable.name)
+        if given is not None:
+            self._fill(data, 0, given.tobytes())
+            return
         if not variable.initialised:
             return
         values = initialiser(self.module.source.slice(variable.span), variable)
-        data = self.arena.bytes_of(buffer)
         data[:] = 0
         self._fill(data, 0, values.constants)
         for item in values.linked:

@@ -44,6 +44,10 @@ class LaunchResult(Struct, frozen=True):
     printed: list[str]  # by `printf`, in the order it happened
     variables: Mapping[str, Array]  # the bytes of module variables in global memory
     dynamic_shared: int = 0  # bytes of it that were in use, from its start to the last one reached
+    steps: int = 0  # instructions of groups of threads that were run
+    sides: Mapping[str, Sequence[int]] = {}
+    """By function, of each instruction's guard: 1 it held for some thread, 2 it did not for some,
+    3 both, 0 it was not reached or there is none."""
 
 
 def launch(
@@ -55,6 +59,8 @@ def launch(
     *,
     shared: int = 0,
     memory: Mapping[int, Array] | None = None,
+    variables: Mapping[str, Array] | None = None,
+    read_only: frozenset[int] = frozenset(),
     seed: int | None = None,
     schedule: Schedule | None = None,
     merge_iterations: bool = False,
@@ -70,12 +76,13 @@ def launch(
     """Runs a kernel (None: the only one). Arrays among `args` are copied in and come back in the
     result; other arguments are scalars, or bytes for structures. `shared` is the dynamic shared
     memory in bytes; `memory` puts more buffers at addresses of the caller's choice, for pointers
-    given as integers. Of a large grid `only` some blocks may be run, by their numbers in order
-    (x first). A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
-    at the same time. After `limit` instructions of groups of threads, of all blocks together, the
-    launch is given up. A `recorder` sees every access; `progress` is told now and then how many
-    instructions were run. Without `results` no memory is copied out at the end, and the result is
-    empty.
+    given as integers, and those at the addresses `read_only` may not be written; `variables` gives
+    variables of the module other first values. Of a large grid `only` some blocks may be run, by
+    their numbers in order (x first). A `seed` asks for a fuzzed schedule; `resident` blocks' worth
+    of threads run at the same time. After `limit` instructions of groups of threads, of all blocks
+    together, the launch is given up. A `recorder` sees every access; `progress` is told now and
+    then how many instructions were run. Without `results` no memory is copied out at the end, and
+    the result is empty.
 
     Raises RunError for what the program does wrong, Unsupported for what is not modelled.
     """
@@ -88,7 +95,7 @@ def launch(
         )
     if schedule is None:
         schedule = Converging() if seed is None else Fuzzing(seed, merge_iterations)
-    program = Program(module, function, args, shared, memory)
+    program = Program(module, function, args, shared, memory, variables, read_only)
     translate_all(program)
     counts = Counters() if counters else None
     watch = Races() if races else None
@@ -118,11 +125,12 @@ def launch(
         for code in program.codes.values():
             recorder.executed(code.instructions, code.warps)
     used = max(0, program.shared_top - program.dynamic_start)
+    sides = {name: code.sides for name, code in program.codes.items()}
     if not results:
-        return LaunchResult([], counts, {}, printed, {}, used)
+        return LaunchResult([], counts, {}, printed, {}, used, steps, sides)
     buffers = [_read_back(program, *output) for output in program.outputs]
     kept = {at: _read_back(program, *placed) for at, placed in program.placed.items()}
-    return LaunchResult(buffers, counts, kept, printed, _variables(program), used)
+    return LaunchResult(buffers, counts, kept, printed, _variables(program), used, steps, sides)
 
 
 def entry(module: Module, name: str | None) -> Function:

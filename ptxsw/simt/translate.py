@@ -222,7 +222,11 @@ def predicate(machine: Machine, fragment: Fragment, slot: int, negated: bool) ->
     if undefined is not None and undefined.any():
         raise machine.poisoned(fragment, undefined, "decides what happens")
     chosen: Array = array[fragment.exact]
-    return ~chosen if negated else chosen
+    if negated:
+        chosen = ~chosen
+    held = int(np.count_nonzero(chosen))
+    frame.code.sides[fragment.pc] |= (held > 0) | (held < fragment.count) << 1
+    return chosen
 
 
 def _guarded(code: Code, instruction: Instruction, op: Op, pc: int) -> Op:
@@ -303,7 +307,7 @@ def translate(program: Program, function: Function) -> Code:
         except ValueError as error:
             code.ops.append(_refusal(code, pc, f"{instruction.name}: {error}"))
     count = len(cfg.instructions)
-    code.threads, code.warps = [0] * count, [0] * count
+    code.threads, code.warps, code.sides = [0] * count, [0] * count, [0] * count
     return code
 
 

@@ -47,6 +47,13 @@ class Samples:
                 return number
         return self._repaired([(claim, negated), *((fact, True) for fact in facts)])
 
+    def meets(self, wanted: Sequence[tuple[Term, bool]]) -> int | None:
+        """A sample in which each condition has the truth that is wanted of it."""
+        for number in range(len(self._values)):
+            if all(self.value(each, number) == truth for each, truth in wanted):
+                return number
+        return self._repaired(wanted)
+
     def _repaired(self, wanted: Sequence[tuple[Term, bool]]) -> int | None:
         """A new sample in which each condition has the truth that is wanted of it."""
 

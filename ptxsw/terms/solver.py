@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, ones, split, walk
+from ptxsw.terms.node import Term, bottom_up, ones, split, walk
 from ptxsw.terms.samples import Samples
 from ptxsw.terms.show import show
 from ptxsw.terms.z3_terms import COSTLY, Z3Terms, is_too_large, variable_name
@@ -196,6 +196,27 @@ class Solver:
                     return True
         return False
 
+    def values(self, wanted: Sequence[tuple[Term, bool]]) -> Mapping[Term, int] | None:
+        """Values of the unknowns under which each condition has the truth that is wanted of it;
+        None where none were found. What is inside an unknown is not looked at."""
+        terms = [term for term, _ in wanted]
+        sample = self._samples.meets(wanted)
+        if sample is not None:
+            return {n: self._samples.value(n, sample) for n in _deciding(terms)}
+        if any(map(_is_hopeless, walk(*terms))) or is_too_large(walk(*terms), exact=True):
+            return None
+        self._start()
+        with _Scope(self._solver):
+            for term, truth in wanted:
+                said = self._terms.expression(term, exact=True)
+                self._solver.add(said if truth else self._z3.Not(said))
+            self._bound(terms, exact=True)
+            if self._answer(EXACT) != self._z3.sat:
+                return None
+            model = self._solver.model()
+            values = {str(d.name()): _number(model[d]) for d in model.decls()}
+        return {n: values.get(variable_name(n), 0) for n in _deciding(terms)}
+
     # ------------------------------------------------------------ asking
 
     def _start(self) -> None:
@@ -286,11 +307,23 @@ class Solver:
         self._solver.add(z3.Not(target) if negate else target)
         for fact in facts:
             self._solver.add(self._terms.expression(fact, exact=exact))
-        for node in walk(claim, *facts):
+        self._bound((claim, *facts), exact=exact)
+
+    def _bound(self, terms: Sequence[Term], *, exact: bool) -> None:
+        """State which bits of what Z3 takes for variables may be set."""
+        for node in walk(*terms):
             limit = ones(node)
             bounded = node.kind in op.OPAQUE or (node.kind in COSTLY and not exact)
             if bounded and node.width > 1 and limit < (1 << node.width) - 1:
-                self._solver.add(z3.ULE(self._terms.expression(node, exact=exact), limit))
+                self._solver.add(self._z3.ULE(self._terms.expression(node, exact=exact), limit))
+
+
+def _deciding(terms: Sequence[Term]) -> list[Term]:
+    """The unknowns that terms are made of, but for those inside unknowns."""
+    seen: dict[Term, None] = {}
+    for node in bottom_up(seen, lambda n: () if n.kind in op.OPAQUE else n.args, *terms):
+        seen[node] = None
+    return [node for node in seen if node.kind in op.OPAQUE]
 
 
 class _Scope:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,16 +13,12 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ptxsw.ptx.patterns import pattern
+from ptxsw.verify.contents import DTYPES, full, mixed, pattern_of, spelled
 
 Array = NDArray[Any]
 
-_DTYPES = {
-    "f16": "f2", "f32": "f4", "f64": "f8", "b16": "u2", "bf16": "u2", "b8": "u1",
-    **{f"u{bits}": f"u{bits // 8}" for bits in (8, 16, 32, 64)},
-    **{f"s{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)},
-    "b32": "u4", "b64": "u8",
-}  # fmt: skip
-_DATA = pattern(r"(zeros|iota|random):(\d+)(?::(\w+))?(?::(\d+))?(?:\+(\d+))?")
+KINDS = ("zeros", "iota", "random", "full", "mixed", "values")
+_DATA = pattern(rf"({'|'.join(KINDS)}):(\d+)(?::(\w+))?(?::(\d+))?(?:\+(\d+))?(?:=([-+.,\w]+))?")
 _FILE = pattern(r"(.+\.npy)(?:\+(\d+))?")
 
 
@@ -29,7 +26,10 @@ class Data(Struct, frozen=True):
     """A buffer: `count` elements of a PTX type; the pointer is to element number `first`.
 
     "zeros"; "iota": 0, 1, 2, …; "random": floats from -1 to 1, integers from 0 to 63, so that
-    they can serve as indices; "file": an array as `.npy`.
+    they can serve as indices; "full": floats with all bits of their mantissas, integers of all
+    sizes; "mixed": half of them as "full", the others corners of the type (NaN, infinities, -0,
+    subnormals; the least and the largest integers) and `values`; "values": `values` in turn;
+    "file": an array as `.npy`. `values` are given by their bits.
     """
 
     kind: str
@@ -38,13 +38,15 @@ class Data(Struct, frozen=True):
     seed: int = 0
     first: int = 0
     path: str = ""
+    values: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         ahead = f"+{self.first}" if self.first else ""
         if self.kind == "file":
             return f"{self.path}{ahead}"
         seed = f":{self.seed}" if self.seed else ""
-        return f"{self.kind}:{self.count}:{self.type}{seed}{ahead}"
+        listed = ",".join(spelled(value, self.type) for value in self.values)
+        return f"{self.kind}:{self.count}:{self.type}{seed}{ahead}{listed and '='}{listed}"
 
     @property
     def bytes(self) -> int:
@@ -63,7 +65,7 @@ class Data(Struct, frozen=True):
         """The same, for reading alone: zeros take no memory, however many."""
         if self.kind != "zeros":
             return self.array()
-        return np.broadcast_to(np.zeros((), _DTYPES.get(self.type, "u1")), (self.count,))
+        return np.broadcast_to(np.zeros((), DTYPES.get(self.type, "u1")), (self.count,))
 
     def longer(self, before: int, behind: int) -> Data:
         """With so many more elements before the pointer and at the end."""
@@ -75,7 +77,7 @@ Argument: TypeAlias = int | float | Data
 
 @lru_cache(maxsize=64)
 def _array(data: Data) -> Array:
-    dtype = np.dtype(_DTYPES.get(data.type, "u1"))
+    dtype = np.dtype(DTYPES.get(data.type, "u1"))
     generator = np.random.default_rng(data.seed)
     if data.kind == "file":
         array: Array = np.load(data.path, allow_pickle=False)
@@ -83,6 +85,12 @@ def _array(data: Data) -> Array:
         array = np.zeros(data.count, dtype)
     elif data.kind == "iota":
         array = np.arange(data.count).astype(dtype)
+    elif data.kind == "values":
+        array = bits_array(data.values or (0,), data.count, dtype)
+    elif data.kind == "full":
+        array = full(generator, data.count, data.type).view(dtype)
+    elif data.kind == "mixed":
+        array = mixed(generator, data.count, data.type, data.values).view(dtype)
     elif dtype.kind == "f":
         array = (generator.random(data.count, np.float32) * 2 - 1).astype(dtype)
     else:
@@ -91,14 +99,17 @@ def _array(data: Data) -> Array:
     return array
 
 
+def bits_array(values: Sequence[int], count: int, dtype: np.dtype[Any]) -> Array:
+    """Elements by their bits, in turn."""
+    words = np.array(values, np.uint64).astype(f"u{dtype.itemsize}")
+    return np.resize(words, count).view(dtype)
+
+
 def parse_argument(text: str) -> Argument:
     """The argument a word stands for. Raises ValueError with a message for the user."""
     match = _DATA.fullmatch(text)
     if match is not None:
-        kind, count, type_, seed, first = match.groups()
-        if type_ is not None and type_ not in _DTYPES:
-            raise ValueError(f"{text}: no type {type_!r}; there are {', '.join(_DTYPES)}")
-        return Data(kind, int(count), type_ or "f32", int(seed or 0), int(first or 0))
+        return _data(text, *match.groups())
     file = _FILE.fullmatch(text)
     if file is not None:
         if not Path(file[1]).is_file():
@@ -115,3 +126,19 @@ def parse_argument(text: str) -> Argument:
             f"{text!r} is not an argument; it can be a number, FILE.npy, zeros:N:TYPE, iota:N:TYPE "
             "or random:N:TYPE:SEED"
         ) from None
+
+
+def _data(
+    text: str, kind: str, count: str, type_: str | None, seed: str | None, first: str | None,
+    listed: str | None,
+) -> Data:  # fmt: skip
+    type_ = type_ or "f32"
+    if type_ not in DTYPES:
+        raise ValueError(f"{text}: no type {type_!r}; there are {', '.join(DTYPES)}")
+    if (kind == "values") > (listed is not None):
+        raise ValueError(f"{text}: which values? write values:{count}:{type_}=1,2,3")
+    try:
+        values = tuple(pattern_of(word, type_) for word in listed.split(",")) if listed else ()
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from None
+    return Data(kind, int(count), type_, int(seed or 0), int(first or 0), values=values)

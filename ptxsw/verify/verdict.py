@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.failures import Failure, failure, is_ours, stage
-from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.simt.run import require_64_bits
+from ptxsw.verify.constants import constants
 from ptxsw.verify.differential import Comparison, Difference, compare
-from ptxsw.verify.launches import Launch, invent
+from ptxsw.verify.invented import Inventor
+from ptxsw.verify.launches import Launch
 from ptxsw.verify.proving import Proof, Unproved, beyond_runs, prove
+from ptxsw.verify.sides import sides, traced
 
 SEEDS = (1, 2, 3)
 
 
 class Proved(Struct, frozen=True):
-    """Of every kernel there is a proof that both do the same, on the assumptions named; and in
-    `launches`, each run under several schedules, there was no difference."""
+    """Of every kernel there is a proof that both texts do the same."""
 
     launches: int = 0
+    """Launches that ran on both texts, besides, and showed no difference: 0 unless asked for."""
     runs: int = 0
+    """Runs of a kernel in all, under several schedules."""
     assumptions: tuple[str, ...] = ()
+    """What the proof rests on, by the names that `optimize --assume` has."""
 
     def __str__(self) -> str:
         resting = f", assuming {', '.join(self.assumptions)}" if self.assumptions else ""
@@ -36,33 +40,48 @@ class Proved(Struct, frozen=True):
 
 
 class Different(Struct, frozen=True):
-    """They differ: the smallest launch found that shows it, and where."""
+    """They differ."""
 
     kernel: str
+    """The name of the kernel in the PTX."""
     difference: Difference | None
+    """The smallest launch found that shows it, and its schedule; None if the second text does not
+    have the kernel."""
     reason: str
+    """The first element that differs, both values, and who stored it; or what the second kernel
+    does wrong."""
 
     def __str__(self) -> str:
         if self.difference is None:
             return f"different: {self.kernel}: {self.reason}"
-        seed = self.difference.seed
-        how = "" if seed is None else f" under schedule {seed}"
+        seed, condition = self.difference.seed, self.difference.condition
+        how = f" {condition}" if condition else ""
+        how += "" if seed is None else f" under schedule {seed}"
         return f"different: {self.kernel}{how}: {self.reason}\nlaunch: {self.difference.launch}"
 
 
 class Undecided(Struct, frozen=True):
-    """There is no proof, and in `launches` no difference. `runs_tell`: at least one launch ran on
-    both texts of each kernel without a proof, and runs could have shown all that is open.
-    `failures` are faults of ptxsw itself, for which it is not known."""
+    """There is neither a proof nor a launch that shows a difference."""
 
     reason: str
+    """Why there is no proof, a line for each kernel, and why runs do not tell, if they do not."""
     launches: int = 0
+    """Launches that ran on both texts to their end, and did something."""
     runs: int = 0
+    """Runs of a kernel in all, those in vain included."""
     runs_tell: bool = False
+    """At least one launch ran on both texts of each kernel without a proof, and runs could have
+    shown all that is open."""
     failures: tuple[Failure, ...] = ()
+    """Faults of ptxsw itself, for which nothing is known of a kernel."""
+    sides: tuple[int, int] = (0, 0)
+    """How many sides of guards and branches the launches took, of how many, in both texts."""
 
     def __str__(self) -> str:
-        return f"not decided: {_tested(self.launches, self.runs)}; not proved\n{self.reason}"
+        taken, every = self.sides
+        covered = f" ({taken} of {every} sides of branches and guards ran)" if every else ""
+        tested = _tested(self.launches, self.runs)
+        return f"not decided: {tested}{covered}; not proved\n{self.reason}"
 
 
 def _tested(launches: int, runs: int) -> str:
@@ -76,6 +95,56 @@ def _tested(launches: int, runs: int) -> str:
 Verdict: TypeAlias = Proved | Different | Undecided
 
 
+class Question(Struct, frozen=True):
+    """Two texts, and how to compare their kernels."""
+
+    first: Module
+    second: Module
+    names: tuple[str, str] = ("<first>", "<second>")
+    """What the texts are called in messages."""
+    launches: Sequence[Launch] | None = None
+    """What to compare them on; None: launches are invented."""
+    seeds: Sequence[int] = SEEDS
+    """The fuzzed schedules."""
+    symbolic: bool = True
+    """Is a proof tried?"""
+    also_run: bool = False
+    """Do launches run if there is a proof?"""
+
+    def kernels(self, name: str | None) -> list[Function]:
+        """Those of the first text, or the one of a name. Raises ValueError where there is none."""
+        kernels = [f for f in self.first.kernels if name in (None, f.name)]
+        if not kernels:
+            there = ", ".join(f.name for f in self.first.kernels)
+            which = "with a body" if name is None else f"{name!r} with a body"
+            ending = there and f"; there are: {there}"
+            raise ValueError(f"{self.names[0]}: no kernel {which}{ending}")
+        return kernels
+
+    def verdict(self, function: Function) -> Verdict:
+        """That on one kernel of the first text. A fault of ours is kept to it."""
+        if function.name not in {f.name for f in self.second.kernels}:
+            return Different(function.name, None, "the second text does not have it")
+        try:
+            return _one(self, function)
+        except Exception as error:
+            if not is_ours(error):
+                raise
+            command = ("ptxsw", "verify", *self.names, "--kernel", function.name)
+            failed = failure(error, self.first, function, command)
+            return Undecided(f"{function.name}: {failed}", failures=(failed,))
+
+
+def question(
+    a: str, b: str, names: tuple[str, str] = ("<first>", "<second>"), **how: Any
+) -> Question:
+    """Two texts as a question. Raises ParseError; Unsupported for 32-bit addresses."""
+    first, second = parse(a, names[0]), parse(b, names[1])
+    for module in (first, second):
+        require_64_bits(module)
+    return Question(first, second, names, **how)
+
+
 def verify(
     a: str,
     b: str,
@@ -85,82 +154,101 @@ def verify(
     seeds: Sequence[int] = SEEDS,
     names: tuple[str, str] = ("<first>", "<second>"),
     symbolic: bool = True,
+    also_run: bool = False,
     step: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
     """Do two PTX texts do the same? Of all kernels, or of one.
 
     Only a proof says yes: launches can show a difference, and never that there is none.
-    `launches` are those to compare on (default: invented from the parameters), `seeds` the
-    fuzzed schedules. A proof does not keep the launches from being run; without `symbolic` none
-    is tried. `step` is told each kernel when its turn comes. Raises ParseError; Unsupported
-    for 32-bit addresses; ValueError where there is no such kernel.
+    `launches` are those to compare on (default: invented for the kernel), `seeds` the
+    fuzzed schedules. A proof ends the work unless `also_run`; without `symbolic` none is tried.
+    The first kernel that differs ends it, too. `step` is told each kernel when its turn comes.
+    Raises ParseError; Unsupported for 32-bit addresses; ValueError where there is no such kernel.
     """
-    first, second = parse(a, names[0]), parse(b, names[1])
-    for module in (first, second):
-        require_64_bits(module)
-    kernels = [f for f in first.kernels if kernel in (None, f.name)]
-    if not kernels:
-        there = ", ".join(f.name for f in first.kernels)
-        which = "with a body" if kernel is None else f"{kernel!r} with a body"
-        raise ValueError(f"{names[0]}: no kernel {which}{there and f'; there are: {there}'}")
-    verdicts: list[Proved | Undecided] = []
-    for function in kernels:
-        if function.name not in {f.name for f in second.kernels}:
-            return Different(function.name, None, "the second text does not have it")
+    asked = question(
+        a, b, names, launches=launches, seeds=seeds, symbolic=symbolic, also_run=also_run
+    )
+    verdicts: list[Verdict] = []
+    for function in asked.kernels(kernel):
         step(function.name)
-        try:
-            verdict = _one(first, second, function, launches, seeds, symbolic)
-        except Exception as error:
-            if not is_ours(error):
-                raise
-            command = ("ptxsw", "verify", *names, "--kernel", function.name)
-            failed = failure(error, first, function, command)
-            verdict = Undecided(f"{function.name}: {failed}", failures=(failed,))
+        verdicts.append(asked.verdict(function))
+        if isinstance(verdicts[-1], Different):
+            break
+    return together(verdicts)
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict on all kernels: the first difference, else what is not decided, else a proof."""
+    for verdict in verdicts:
         if isinstance(verdict, Different):
             return verdict
-        verdicts.append(verdict)
-    return _together(verdicts)
+    return _together([v for v in verdicts if not isinstance(v, Different)])
 
 
-def _one(
-    first: Module, second: Module, function: Function, launches: Sequence[Launch] | None,
-    seeds: Sequence[int], symbolic: bool,
-) -> Verdict:  # fmt: skip
+def _one(asked: Question, function: Function) -> Verdict:
+    first, second = asked.first, asked.second
     with stage("proof"):
-        proof = prove(first, second, function.name) if symbolic else Unproved("no proof was tried")
-    if isinstance(proof, Proof) and proof.unchanged:
+        proof = (
+            prove(first, second, function.name)
+            if asked.symbolic
+            else Unproved("no proof was tried")
+        )
+    if isinstance(proof, Proof) and (proof.unchanged or not asked.also_run):
         return Proved(assumptions=proof.assumptions)
-    given = invent(emulate(first, function)) if launches is None else launches
+    invented = asked.launches is None
+    given = inventor(first, second, function) if asked.launches is None else asked.launches
     try:
-        compared = compare(first, second, function.name, given, seeds=seeds, amend=launches is None)
+        # What a proof assumes, such as that buffers do not overlap, launches may not deny.
+        compared = compare(
+            first, second, function.name, given, seeds=asked.seeds, amend=invented,
+            conditions=isinstance(proof, Unproved),
+        )  # fmt: skip
     except Unsupported as error:
         compared = Comparison(skipped=[str(error)])
     if compared.difference is not None:
         return Different(function.name, compared.difference, compared.difference.what)
-    if isinstance(proof, Unproved):
-        other = next(f for f in second.kernels if f.name == function.name)
-        hidden = beyond_runs((first, function), (second, other))
-        return _undecided(function.name, proof.reason, compared, hidden)
-    return Proved(compared.launches, compared.runs, proof.assumptions)
+    if isinstance(proof, Proof):
+        return Proved(compared.launches, compared.runs, proof.assumptions)
+    return _undecided(asked, function, proof.reason, compared)
 
 
-def _undecided(kernel: str, unproved: str, compared: Comparison, hidden: str | None) -> Undecided:
+def inventor(first: Module, second: Module, function: Function) -> Inventor:
+    """Launches for a kernel of both modules, invented."""
+    other = next(f for f in second.kernels if f.name == function.name)
+    trace, wanted = traced(first, function)
+    _, more = traced(second, other)
+    return Inventor(
+        trace, constants((first, function), (second, other)), sides((*wanted, *more)),
+        {v.name: f"{v.type}:{v.size * 8 // type_width(v.type)}" for v in first.variables
+         if v.space in ("global", "const") and not v.initialised and v.size},
+    )  # fmt: skip
+
+
+def _undecided(
+    asked: Question, function: Function, unproved: str, compared: Comparison
+) -> Undecided:
+    other = next(f for f in asked.second.kernels if f.name == function.name)
+    hidden = beyond_runs((asked.first, function), (asked.second, other))
     reasons = [unproved] if hidden is None else [unproved, hidden]
     if not compared.launches:
         reasons += compared.skipped[-1:] or ["there was no launch to compare"]
-    told = compared.launches > 0 and hidden is None
-    reason = f"{kernel}: {'; '.join(reasons)}"
-    return Undecided(reason, compared.launches, compared.runs, runs_tell=told)
+    one, two = compared.taken(0, asked.first), compared.taken(1, asked.second)
+    return Undecided(
+        f"{function.name}: {'; '.join(reasons)}", compared.launches, compared.runs,
+        runs_tell=compared.launches > 0 and hidden is None,
+        sides=(one[0] + two[0], one[1] + two[1]),
+    )  # fmt: skip
 
 
 def _together(verdicts: Sequence[Proved | Undecided]) -> Verdict:
     launches, runs = sum(v.launches for v in verdicts), sum(v.runs for v in verdicts)
     undecided = [v for v in verdicts if isinstance(v, Undecided)]
     if undecided:
-        reasons = "\n".join(v.reason for v in undecided)
         return Undecided(
-            reasons, launches, runs, all(v.runs_tell for v in undecided),
+            "\n".join(v.reason for v in undecided), launches, runs,
+            all(v.runs_tell for v in undecided),
             tuple(failed for v in undecided for failed in v.failures),
+            (sum(v.sides[0] for v in undecided), sum(v.sides[1] for v in undecided)),
         )  # fmt: skip
     names = dict.fromkeys(name for v in verdicts if isinstance(v, Proved) for name in v.assumptions)
     return Proved(launches, runs, tuple(names))

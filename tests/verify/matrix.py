@@ -33,9 +33,12 @@ from ptxsw.parser import parse
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report.model import Kernel
-from ptxsw.verify.differential import Outcome, cleaned, compare, run
-from ptxsw.verify.launches import Launch, Shape, arguments, parameters
+from ptxsw.verify.differential import cleaned, compare
+from ptxsw.verify.invented import arguments
+from ptxsw.verify.launches import Launch, Shape
+from ptxsw.verify.parameters import parameters
 from ptxsw.verify.proving import Proof, prove
+from ptxsw.verify.runs import Outcome, run
 from tests.real import FIXTURES, text_of
 from tests.sass.sass import tool
 

@@ -16,7 +16,8 @@ from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from ptxsw.terms.solver import Solver
 from ptxsw.verify.differential import compare
-from ptxsw.verify.launches import Launch, invent
+from ptxsw.verify.invented import invent
+from ptxsw.verify.launches import Launch
 from ptxsw.verify.proving import Proof, prove
 from tests.verify.programs import original, rewritten
 

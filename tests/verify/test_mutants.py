@@ -18,7 +18,8 @@ from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.differential import compare
-from ptxsw.verify.launches import Launch, Shape, invent
+from ptxsw.verify.invented import invent
+from ptxsw.verify.launches import Launch, Shape
 from ptxsw.verify.proving import Unproved, prove
 from tests.verify.mutators import MORE, MUTATORS
 from tests.verify.programs import original, rewritten

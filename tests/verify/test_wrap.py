@@ -6,7 +6,7 @@ import pytest
 
 from ptxsw.parser import parse
 from ptxsw.verify import Different, verify
-from ptxsw.verify.differential import run
+from ptxsw.verify.runs import run
 from tests.verify.mutators import WRAP
 from tests.verify.programs import original, rewritten
 from tests.verify.wrapping import WRAPPING
