@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, write
+from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, stdin, write
 from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption, SourceRootOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import paint, width, write_exact
@@ -40,7 +40,8 @@ def check(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILES…", help="PTX, directories of it, .cu, .o, .a, .so, programs."
+            metavar="FILES…",
+            help="PTX, directories of it, .cu, .o, .a, .so, programs; - is standard input.",
         ),
     ],
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
@@ -106,9 +107,11 @@ def check(
     """
     from shlex import split
 
+    from msgspec.structs import replace
+
     from ptxsw.cli import check_run as run
     from ptxsw.findings.judge import without_kernel
-    from ptxsw.toolchain.inputs import UnreadableInput, files_in
+    from ptxsw.toolchain.inputs import STDIN, UnreadableInput, files_in
 
     shape = None if block is None else block_shape(block)
     known_launches = named_launches(launch or ())
@@ -123,6 +126,8 @@ def check(
         every = files_in(files)
     except (ValueError, UnreadableInput) as error:
         raise CommandError(str(error)) from error
+    if STDIN in every:
+        task = replace(task, data=stdin())
     with bar("checking", len(every)) as step:
         answers = run.answers(every, task, processes(jobs), step)
     summary = run.told(answers, pinned_findings, drift / 100)

@@ -49,6 +49,10 @@ class Task(Struct, frozen=True):
     resources: bool = False
     launches: Mapping[str, Launch] = field(default_factory=dict)
     source_roots: tuple[str, ...] = ()
+    data: bytes | None = None  # of standard input
+
+    def ptx(self) -> tuple[inputs.Ptx, ...]:
+        return inputs.ptx_of(self.path, self.arch, self.options, self.data)
 
 
 class CheckedFile(Struct, frozen=True):
@@ -118,7 +122,7 @@ def _findings(task: Task) -> CheckedFile:
     reports: list[Report] = []
     findings: list[Located] = []
     hidden: list[str] = []
-    for ptx in inputs.ptx_of(task.path, task.arch, task.options):
+    for ptx in task.ptx():
         sources = SourceFiles(ptx.directory, task.source_roots)
         report = pipeline.check(
             ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas,
@@ -137,7 +141,7 @@ def _usages(task: Task) -> Mapping[str, Usage]:
     if task.block is not None:
         x, y, z = task.block
         threads = x * y * z
-    machines = [one.data for one in inputs.cubins_of(task.path)]
+    machines = [one.data for one in inputs.cubins_of(task.path, task.data)]
     return usages(machines or _assembled(task), threads)
 
 
@@ -147,7 +151,7 @@ def _assembled(task: Task) -> list[bytes]:
     from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, assemble
 
     cubins = []
-    for ptx in inputs.ptx_of(task.path, task.arch, task.options):
+    for ptx in task.ptx():
         targets = parse(ptx.text, ptx.name).targets
         arch = task.arch or next((t for t in targets if t.startswith("sm_")), None)
         if arch is None:
@@ -166,7 +170,9 @@ def answers(
     paths: Sequence[str], task: Task, jobs: int, step: Callable[[int, str], None]
 ) -> tuple[CheckedFile, ...]:
     """What is asked of each file, in their order. `step` is told how many are done."""
-    tasks = [replace(task, path=path) for path in paths]
+    tasks = [
+        replace(task, path=path, data=task.data if path == inputs.STDIN else None) for path in paths
+    ]
     by_number: dict[int, CheckedFile] = {}
     step(0, "")
     for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n]), jobs):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxsw.cli.terminal import write_exact
 from ptxsw.ptx.errors import naming
-from ptxsw.ptx.text_files import decoded, encoded
+from ptxsw.ptx.text_files import COMPILED, decoded, encoded
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -26,7 +26,10 @@ class CommandError(Exception):
 
 def read(path: str) -> tuple[str, str]:
     """The text of a file, `-` for standard input, and the name under which to speak of it."""
-    data = _stdin() if path == "-" else _bytes(path)
+    return _text(path, stdin() if path == "-" else _bytes(path))
+
+
+def _text(path: str, data: bytes) -> tuple[str, str]:
     name = "<stdin>" if path == "-" else path
     try:
         return decoded(data), name
@@ -34,15 +37,16 @@ def read(path: str) -> tuple[str, str]:
         raise CommandError(f"{name}: not a text file: {error}") from error
 
 
-def read_kernels(path: str) -> tuple[str, str]:
-    """As `read`; but a CUDA source is compiled, and of an object or a program the one PTX text is
-    taken that it holds."""
-    if path == "-" or not _made_elsewhere(path):
-        return read(path)
+def read_kernels(path: str, arch: str | None = None) -> tuple[str, str]:
+    """As `read`; but a CUDA source is compiled, for a target such as sm_90 where one is given, and
+    of an object or a program the one PTX text is taken that it holds."""
+    data = stdin() if path == "-" else _bytes(path)  # once: it may be a pipe
+    if not path.endswith((".cu", ".cuh")) and not data.startswith(COMPILED):
+        return _text(path, data)
     from ptxsw.toolchain.inputs import UnreadableInput, ptx_of
 
     try:
-        texts = ptx_of(path)
+        texts = ptx_of(path, arch, data=data)
     except UnreadableInput as error:
         raise CommandError(str(error)) from error
     if len(texts) > 1:
@@ -54,20 +58,13 @@ def read_kernels(path: str) -> tuple[str, str]:
     return texts[0].text, texts[0].name
 
 
-def _made_elsewhere(path: str) -> bool:
-    """Is it a CUDA source, or the object, library or program that was made of one?"""
-    if path.endswith((".cu", ".cuh")):
-        return True
-    with open(path, "rb") as file:
-        return file.read(8).startswith((b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba"))
-
-
 def _bytes(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def _stdin() -> bytes:
+def stdin() -> bytes:
+    """What comes by standard input. Raises CommandError where it is closed."""
     if sys.stdin is None:
         raise CommandError("standard input is closed")
     return sys.stdin.buffer.read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ptxsw.cli.files import CommandError, apart, as_json, end_if_failed, read, write
+from ptxsw.cli.files import CommandError, apart, as_json, end_if_failed, read_kernels, write
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, width
@@ -94,7 +94,7 @@ def run(
     from ptxsw.report.text import optimization_text
 
     apart(output=output, report=report)
-    text, name = read(file)
+    text, name = read_kernels(file, arch)
     try:
         options = pipeline.Options(
             mode=mode, scheme=scheme, form=form, max_delta=max_delta,

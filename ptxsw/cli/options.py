@@ -46,9 +46,9 @@ class Form(StrEnum):
     uniform = "uniform"
 
 
-File: TypeAlias = Annotated[
-    str, typer.Argument(metavar="FILE", help="PTX, or - for standard input.")
-]
+KERNELS = "PTX, .cu, or an object or program with one PTX text; - is standard input."
+
+File: TypeAlias = Annotated[str, typer.Argument(metavar="FILE", help=KERNELS)]
 KernelOption: TypeAlias = Annotated[str | None, typed(values.KERNEL)]
 BlockOption: TypeAlias = Annotated[str | None, typed(values.BLOCK)]
 PagerOption: TypeAlias = Annotated[bool, typed(values.PAGER)]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, as_json, end_if_failed, read, read_once
+from ptxsw.cli.files import CommandError, as_json, end_if_failed, read_kernels, read_once
 from ptxsw.cli.options import BlockOption, File, KernelOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import write_exact
@@ -35,7 +35,7 @@ def predict(
         str | None, typer.Option(metavar="NAME", help="A product: v100, a100, rtx-4090, h100, ...")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="OTHER.ptx", help="Compare with kernels of these names.")
+        str | None, typer.Option(metavar="OTHER", help="Compare with kernels of these names.")
     ] = None,
     kernel: KernelOption = None,
     block: BlockOption = None,
@@ -76,8 +76,8 @@ def predict(
     read_once(file, against, launch)
     if arch is not None and gpu is not None:
         raise CommandError("--arch and --gpu both name the machine: give one of them")
-    text, name = read(file)
-    other = None if against is None else read(against)[0]
+    text, name = read_kernels(file, arch)
+    other = None if against is None else read_kernels(against, arch)[0]
     given = launches(launch)
     if given is not None and len(given) != 1:
         raise CommandError(f"{launch}: {len(given)} launches; predict takes one")

@@ -28,7 +28,7 @@ def report(
         str,
         typer.Argument(
             metavar="FILE|DIR",
-            help="PTX, .cu, a report of optimize, or the directory of PTXSW_REPORT.",
+            help="PTX, .cu, an object, -; a report of optimize, or the directory of PTXSW_REPORT.",
         ),
     ],
     format: Annotated[Format, typed(command.FORMAT)] = Format.text,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, read, read_once
+from ptxsw.cli.files import CommandError, read_kernels, read_once
 from ptxsw.cli.options import AssumeOption, File, KernelOption, LaunchOption
 from ptxsw.cli.progress import working
 from ptxsw.cli.values import assumptions, block_shape, launches
@@ -62,7 +62,7 @@ def tune(
     from ptxsw.ptx.failures import KernelFailed, told
 
     read_once(file, launch)
-    text, name = read(file)
+    text, name = read_kernels(file, arch)
     given, shapes = launches(launch) or (), tuple(map(block_shape, block or ()))
     assumed = assumptions(assume)
     resources = ExitStack()

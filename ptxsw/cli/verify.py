@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, read, read_kernels, read_once
-from ptxsw.cli.options import File, JobsOption, KernelOption, LaunchOption
+from ptxsw.cli.files import CommandError, read_kernels, read_once
+from ptxsw.cli.options import KERNELS, File, JobsOption, KernelOption, LaunchOption
 from ptxsw.cli.progress import now_and_then, working
 from ptxsw.cli.values import block_shape, launches, processes, sizes
 
@@ -29,8 +29,8 @@ class Format(StrEnum):
 
 @app.command()
 def verify(
-    first: Annotated[str, typer.Argument(metavar="A.ptx", help="PTX, or - for standard input.")],
-    second: Annotated[str, typer.Argument(metavar="B.ptx", help="PTX, or - for standard input.")],
+    first: Annotated[str, typer.Argument(metavar="A", help=KERNELS)],
+    second: Annotated[str, typer.Argument(metavar="B", help=KERNELS)],
     kernel: KernelOption = None,
     launch: LaunchOption = None,
     seeds: Annotated[
@@ -139,7 +139,7 @@ def run_(
     if launch is not None and (grid or block or arg or shared):
         raise CommandError("--launch says it all: leave --grid, --block, --arg and --shared out")
     read_once(file, launch)
-    text, name = read(file)
+    text, name = read_kernels(file)
     began = time.monotonic()
     try:
         with working("running") as step:

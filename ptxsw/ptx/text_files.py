@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+COMPILED = (b"\x7fELF", b"!<arch>\n", b"\x50\xed\x55\xba")
+"""How objects and programs, libraries, and containers of device code begin."""
+
 
 def decoded(data: bytes) -> str:
     """The text of a file; `encoded` gives the same bytes back. PTX may hold bytes that are not

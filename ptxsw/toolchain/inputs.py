@@ -1,5 +1,6 @@
-"""What `check` is given, as PTX texts and cubins: PTX, directories of it, CUDA sources, and what
-nvcc has made of them: objects, libraries, executables."""
+"""What commands are given, as PTX texts and cubins: PTX, directories of it, CUDA sources, and what
+nvcc has made of them: objects, libraries, executables. `-` is standard input, which the caller has
+read: a text or one of the latter."""
 
 from __future__ import annotations
 
@@ -7,16 +8,18 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from ptxsw.ptx.patterns import pattern
-from ptxsw.ptx.text_files import decoded
+from ptxsw.ptx.text_files import COMPILED, decoded
 from ptxsw.toolchain import programs
 
 SOURCES = frozenset({".cu", ".cuh"})
-_ELF, _ARCHIVE, _FATBIN = b"\x7fELF", b"!<arch>\n", b"\x50\xed\x55\xba"
+STDIN, STDIN_NAME = "-", "<stdin>"
+_ELF, _, _FATBIN = COMPILED
 _CUBIN = 190  # e_machine of code for a GPU
 _HEAD = 16  # bytes of the head of a container
 _LOST = pattern(r"^Extracting (?:PTX|ELF) file.*?\d+: (\S+)", re.MULTILINE)
@@ -27,11 +30,12 @@ class UnreadableInput(Exception):
 
 
 class Ptx(Struct, frozen=True):
-    """A text, the name to call it by, and the directory from which its `.file`s count."""
+    """A text, the name to call it by, and the directory from which its `.file`s count; None for a
+    text of standard input."""
 
     name: str
     text: str
-    directory: str
+    directory: str | None
 
 
 class NamedCubin(Struct, frozen=True):
@@ -45,7 +49,7 @@ def files_in(paths: Sequence[str]) -> tuple[str, ...]:
     """The files to read, each once: of a directory all PTX below it, in order."""
     files: list[str] = []
     for path in paths:
-        if Path(path).is_dir():
+        if path != STDIN and Path(path).is_dir():
             inside = sorted(str(each) for each in Path(path).rglob("*.ptx") if each.is_file())
             if not inside:
                 raise UnreadableInput(f"{path}: there is no PTX (*.ptx) below it")
@@ -55,21 +59,24 @@ def files_in(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(files))
 
 
-def ptx_of(path: str, arch: str | None = None, options: Sequence[str] = ()) -> tuple[Ptx, ...]:
-    """The PTX of a file. `arch` and `options` are for the compiler of CUDA sources. Raises
-    Unreadable, OSError."""
-    data = Path(path).read_bytes()
-    directory = str(Path(path).parent)
+def ptx_of(
+    path: str, arch: str | None = None, options: Sequence[str] = (), data: bytes | None = None
+) -> tuple[Ptx, ...]:
+    """The PTX of a file. `arch` and `options` are for the compiler of CUDA sources, `data` is what
+    the file holds, where that was read. Raises UnreadableInput, OSError."""
+    data = Path(path).read_bytes() if data is None else data
+    directory = None if path == STDIN else str(Path(path).parent)
     if Path(path).suffix in SOURCES:
         name = f"{path}:{Path(path).stem}.ptx"
         return (Ptx(name, _compiled(path, arch, options), directory),)
-    if not _is_binary(data):
+    path = STDIN_NAME if path == STDIN else path
+    if not is_binary(data):
         return (Ptx(path, _decoded(path, data), directory),)
     if _is_cubin(data):
         raise UnreadableInput(f"{path}: a cubin holds no PTX; --resources can check it")
     texts = [
         Ptx(f"{path}:{name}", _decoded(name, content), directory)
-        for name, content in _extracted(path, "-xptx", ".ptx")
+        for name, content in _extracted(path, data, "-xptx", ".ptx")
     ]
     if not texts:
         raise UnreadableInput(
@@ -79,22 +86,24 @@ def ptx_of(path: str, arch: str | None = None, options: Sequence[str] = ()) -> t
     return tuple(texts)
 
 
-def cubins_of(path: str) -> tuple[NamedCubin, ...]:
-    """The cubins of an object, a library or an executable; none of a text. Raises Unreadable,
-    OSError."""
-    data = Path(path).read_bytes()
-    if Path(path).suffix in SOURCES or not _is_binary(data):
+def cubins_of(path: str, data: bytes | None = None) -> tuple[NamedCubin, ...]:
+    """The cubins of an object, a library or an executable; none of a text. `data` as for
+    `ptx_of`. Raises UnreadableInput, OSError."""
+    data = Path(path).read_bytes() if data is None else data
+    if Path(path).suffix in SOURCES or not is_binary(data):
         return ()
+    path = STDIN_NAME if path == STDIN else path
     if _is_cubin(data):
         return (NamedCubin(path, data),)
     return tuple(
         NamedCubin(f"{path}:{name}", content)
-        for name, content in _extracted(path, "-xelf", ".cubin")
+        for name, content in _extracted(path, data, "-xelf", ".cubin")
     )
 
 
-def _is_binary(data: bytes) -> bool:
-    return data.startswith((_ELF, _ARCHIVE, _FATBIN))
+def is_binary(data: bytes) -> bool:
+    """Does this hold code that somebody has compiled?"""
+    return data.startswith(COMPILED)
 
 
 def _is_cubin(data: bytes) -> bool:
@@ -139,14 +148,15 @@ def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
         return _decoded(path, Path(out).read_bytes())
 
 
-def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes]]:
+def _extracted(path: str, data: bytes, option: str, ending: str) -> Iterator[tuple[str, bytes]]:
     """What cuobjdump extracts of a kind, in the order of names. Where it would write several to one
     name, as it does for every shared library, each container of the file is read by itself."""
-    dumped, lost = _dumped(path, Path(path), option, ending)
+    with _file_of(path, data) as file:
+        dumped, lost = _dumped(path, file, option, ending)
     if lost is None:
         yield from dumped
         return
-    inside = tuple(_containers(Path(path).read_bytes()))
+    inside = tuple(_containers(data))
     if not inside:
         raise _overwritten(path, lost)
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
@@ -157,6 +167,18 @@ def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes
             if still is not None:
                 raise _overwritten(path, still)
             yield from ((f"{number}/{name}", each) for name, each in dumped)
+
+
+@contextmanager
+def _file_of(path: str, data: bytes) -> Iterator[Path]:
+    """A file that holds these data: their own, or one for what came by standard input."""
+    if Path(path).is_file():
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        file = Path(directory, "stdin")
+        file.write_bytes(data)
+        yield file
 
 
 def _overwritten(path: str, name: str) -> UnreadableInput:

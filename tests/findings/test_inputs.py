@@ -3,6 +3,7 @@ nvcc or cuobjdump is missing."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -95,6 +96,58 @@ def test_a_cubin_holds_no_ptx(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="a cubin holds no PTX; --resources can check it"):
         ptx_of(str(made))
     assert [one.name for one in cubins_of(str(made))] == [str(made)]
+
+
+@pytest.fixture
+def extracting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """An object in which a stand-in for cuobjdump finds the text of a faulty kernel, if it is given
+    the very bytes."""
+    content = ELF + b"of an object" + bytes(32)
+    (tmp_path / "wanted").write_bytes(content)
+    fake = tmp_path / "cuobjdump"
+    tile = next((Path(__file__).parent / "ptx").glob("*.ptx"))
+    fake.write_text(
+        f'#!/bin/sh\ncmp "{tmp_path}/wanted" "$3" || exit 1\n'
+        f'if [ "$1" = -xptx ]; then cp "{tile}" k.sm_80.ptx; fi\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setattr(programs, "locate", lambda name, advice: str(fake))
+    return content
+
+
+COMMANDS = (
+    "check {}", "analyze {}", "report {}", "predict {} --no-rewrites", "optimize {} -o out.ptx",
+    "verify {} {}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_takes_an_object_and_standard_input(
+    line: str, extracting: bytes, tmp_path: Path
+) -> None:
+    """And says the same of both; `-` is an object or a text."""
+    (tmp_path / "k.o").write_bytes(extracting)
+    command = line.format("k.o", "k.o").split()
+    done = ptxsw(*command, cwd=tmp_path)
+    assert done.returncode in (0, 1) and done.stderr == b"", done.stderr
+    piped = ptxsw(*line.format("-", "k.o").split(), cwd=tmp_path, stdin=extracting)
+    assert (piped.returncode, piped.stderr) == (done.returncode, b"")
+    assert piped.stdout == done.stdout.replace(b" k.o:k", b" <stdin>:k").replace(
+        b"k.o:k.sm_80.ptx", b"<stdin>:k.sm_80.ptx"
+    )
+
+
+def test_standard_input_among_files(tmp_path: Path) -> None:
+    """Each file is read for itself; standard input is read once, however many processes work."""
+    tile = next((Path(__file__).parent / "ptx").glob("*.ptx"))
+    shutil.copy(tile, tmp_path / "k.ptx")
+    given = ("check", "--format", "json", "--jobs", "2")
+    done = ptxsw(*given, "-", "k.ptx", cwd=tmp_path, stdin=tile.read_bytes())
+    kernels = [each["file"] for each in json.loads(done.stdout)["kernels"]]
+    assert sorted(set(kernels)) == ["<stdin>", "k.ptx"]
+    assert ptxsw("check", "-", stdin=b"\xff\x00").stderr == (
+        b"<stdin>: neither PTX nor CUDA nor an object: byte 0 is not UTF-8\n"
+    )
 
 
 def test_names_that_cuobjdump_would_lose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
