@@ -73,6 +73,8 @@ def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
         return partial(exec_run.run, list(arguments[2:]))
     from ptxsw.cli.rows import read
 
+    if arguments[:1] in (["optimize"], ["analyze"], ["report"]) and _settings() is not None:
+        return None
     match arguments[:1]:
         case ["optimize"]:
             from ptxsw.cli import optimize_run
@@ -97,8 +99,22 @@ def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
 
 def _typed() -> None:
     from ptxsw.cli.commands import app
+    from ptxsw.cli.project import COMMANDS, defaults
 
-    app(prog_name="ptxsw")
+    words = set(sys.argv[1:])
+    wanted = not words.isdisjoint(COMMANDS) and words.isdisjoint({"-h", "--help"})
+    path = _settings() if wanted else None
+    app(prog_name="ptxsw", default_map={} if path is None else defaults(path))
+
+
+def _settings() -> str | None:
+    """The file of the project's settings."""
+    from ptxsw.toolchain import config
+
+    try:
+        return config.find(os.getcwd())
+    except OSError:  # the working directory is gone
+        return None
 
 
 def _drop_output() -> None:

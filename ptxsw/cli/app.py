@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 GROUPS = {
-    "Look": ("check", "analyze", "report", "predict"),
+    "Look": ("check", "rule", "analyze", "report", "predict"),
     "Rewrite": ("optimize", "rewrites", "verify", "run", "tune"),
     "Build": ("exec", "env", "toolkit", "assemble", "doctor", "cache"),
 }
@@ -17,7 +17,8 @@ GROUPS = {
 SECTIONS = {
     "Examples": """\
 ptxsw check kernel.cu build/ lib.a             what costs most, and what to do about it
-ptxsw analyze kernel.ptx                       what every access does across a warp
+ptxsw rule bank-conflicts                      what a finding means, and how to mend it
+ptxsw analyze kernel.cu                        what every access does across a warp
 ptxsw report kernel.ptx --html kernel.html     the same and the rewrites, to explore
 ptxsw predict kernel.ptx --gpu h100 --block 256    what bounds it
 ptxsw optimize kernel.ptx -o out.ptx --mode force --report report.json

@@ -72,6 +72,9 @@ def check(
             min=0, max=1000, metavar="PERCENT", help="More registers or bytes that are allowed."
         ),
     ] = 0,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Count the findings of each rule, and tell none.")
+    ] = False,
     block: BlockOption = None,
     launch: LaunchesOption = None,
     arch: Annotated[
@@ -102,6 +105,7 @@ def check(
       ptxsw check build/ --write-baseline ptxsw.json
       ptxsw check build/ --baseline ptxsw.json --fail-on warning --format github
       ptxsw check kernels.ptx --launch scale=scale.json --launch sum=sum.json
+      ptxsw check build/ --statistics
       ptxsw check lib.a --resources --write-baseline res.json
       ptxsw check lib.a --resources --baseline res.json --drift 5
     """
@@ -113,12 +117,14 @@ def check(
     from ptxsw.findings.judge import without_kernel
     from ptxsw.toolchain.inputs import STDIN, UnreadableInput, files_in
 
+    if statistics and format not in (Format.text, Format.json):
+        raise CommandError(f"--statistics has no --format {format.value}: take text or json")
     shape = None if block is None else block_shape(block)
     known_launches = named_launches(launch or ())
     roots = source_roots(source_root or ())
     try:
         rules = run.chosen_rules(select, ignore)
-        pinned_findings = run.read_baseline(baseline)
+        pinned_findings = None if write_baseline else run.read_baseline(baseline)
         task = run.Task(
             "", shape, arch, tuple(split(compiler_options)), rules, ptxas, findings=not resources,
             resources=resources, launches=known_launches, source_roots=roots,
@@ -141,7 +147,9 @@ def check(
         write(write_baseline, run.new_baseline(answers))
         raise typer.Exit(BAD_INPUT if summary.problems else 0)
     if format is Format.text:
-        sys.stdout.write(_text(summary, pinned=baseline is not None))
+        sys.stdout.write(_text(summary, pinned=baseline is not None, counts=statistics))
+    elif statistics:
+        write_exact(sys.stdout, as_json(_statistics(summary)))
     else:
         write_exact(sys.stdout, _drawn(summary, format, help_uri))
     if summary.problems:
@@ -150,13 +158,18 @@ def check(
         raise typer.Exit(_NO)
 
 
-def _text(summary: Summary, *, pinned: bool) -> str:
+def _text(summary: Summary, *, pinned: bool, counts: bool) -> str:
     from ptxsw.findings.baseline import usage_table
     from ptxsw.report import messages
     from ptxsw.report.layout import draw_text
 
     kernels = sum(len(report.kernels) for report in summary.reports) or len(summary.usages)
-    drawing = messages.text(summary.findings, paint(), width())
+    if counts:
+        counted = messages.statistics_table(messages.statistics(summary.findings))
+        lines = draw_text(counted, paint(), width()) if counted.rows else []
+        drawing = "".join(f"{line}\n" for line in lines)
+    else:
+        drawing = messages.text(summary.findings, paint(), width())
     if not pinned and summary.usages:
         table = usage_table(summary.usages)
         drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
@@ -178,6 +191,19 @@ def _drawn(summary: Summary, format: Format, help_uri: str | None) -> str:
     if format is Format.sarif:
         return as_json(sarif(summary.findings, rule_pages(), __version__, help_uri))
     return as_json(_json(summary, __version__))
+
+
+def _statistics(summary: Summary) -> dict[str, object]:
+    from msgspec import to_builtins
+
+    from ptxsw import __version__
+    from ptxsw.report.messages import statistics
+
+    return {
+        "ptxsw": __version__,
+        "statistics": to_builtins(statistics(summary.findings)),
+        "problems": list(summary.problems),
+    }
 
 
 def _json(summary: Summary, version: str) -> dict[str, object]:

@@ -14,6 +14,7 @@ from ptxsw.cli import (
     optimize,
     predict,
     report,
+    rule,
     standin,
     tune,
     verify,
@@ -22,8 +23,8 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError
 
 __all__ = [
-    "analyze", "app", "assemble", "check", "optimize", "predict", "report", "standin",
-    "tune", "verify",
+    "analyze", "app", "assemble", "check", "optimize", "predict", "report", "rule",
+    "standin", "tune", "verify",
 ]  # fmt: skip
 
 

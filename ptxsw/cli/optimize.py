@@ -20,7 +20,7 @@ from ptxsw.cli.options import (
     Scheme,
     typed,
 )
-from ptxsw.cli.terminal import width
+from ptxsw.cli.terminal import folded, width
 from ptxsw.cli.values import FORM, MODE, SCHEME
 
 
@@ -101,13 +101,4 @@ def rewrites() -> None:
 
     names = max(len(one.name) for one in every())
     for one in every():
-        sys.stdout.write(f"{_folded(f'{one.name:{names}}  ', one.summary, width())}\n")
-
-
-def _folded(lead: str, words: str, width: int | None) -> str:
-    """Words behind a lead, in lines of at most `width` characters."""
-    if width is None:
-        return lead + words
-    from textwrap import fill
-
-    return fill(words, width, initial_indent=lead, subsequent_indent=" " * len(lead))
+        sys.stdout.write(f"{folded(f'{one.name:{names}}  ', one.summary, width())}\n")

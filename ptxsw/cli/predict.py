@@ -23,6 +23,7 @@ class Format(StrEnum):
 
 @app.command()
 def predict(
+    context: typer.Context,
     file: File,
     launch: Annotated[
         str | None,
@@ -74,10 +75,12 @@ def predict(
     from ptxsw.report.prediction_text import prediction_text
 
     read_once(file, against, launch)
+    if gpu is not None and _is_set_by_project(context, "arch"):
+        arch = None
     if arch is not None and gpu is not None:
         raise CommandError("--arch and --gpu both name the machine: give one of them")
-    text, name = read_kernels(file, arch)
-    other = None if against is None else read_kernels(against, arch)[0]
+    text, name = read_kernels(file, arch or _arch_of(gpu))
+    other = None if against is None else read_kernels(against, arch or _arch_of(gpu))[0]
     given = launches(launch)
     if given is not None and len(given) != 1:
         raise CommandError(f"{launch}: {len(given)} launches; predict takes one")
@@ -95,3 +98,20 @@ def predict(
     else:
         sys.stdout.write(prediction_text(prediction))
     end_if_failed(prediction)
+
+
+def _arch_of(gpu: str | None) -> str | None:
+    """For what to compile a source."""
+    if gpu is None:
+        return None
+    from ptxsw.cost.gpu import find
+
+    try:
+        return find(gpu).arch
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def _is_set_by_project(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT_MAP"

@@ -82,7 +82,7 @@ def doctor() -> None:
     """Say which ptxas would be used, which settings are in effect, and what is wrong."""
     from ptxsw.build.doctor import examine
 
-    findings = [*examine(os.environ), *_unknown_to_pipeline()]
+    findings = [*examine(os.environ), *_project(), *_unknown_to_pipeline()]
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         mark = " " if finding.good else "!"
@@ -91,6 +91,23 @@ def doctor() -> None:
         typer.echo("The lines marked ! say what is wrong.")
         raise typer.Exit(1)
     typer.echo("Nothing is wrong.")
+
+
+def _project() -> Iterator[Diagnosis]:
+    """The settings of the project, and what is wrong with them."""
+    from ptxsw.build.doctor import Diagnosis
+    from ptxsw.cli.project import defaults
+    from ptxsw.toolchain import config
+
+    path = config.find(os.getcwd())
+    if path is None:
+        return
+    try:
+        defaults(path)
+    except CommandError as error:
+        yield Diagnosis("project", str(error), good=False)
+    else:
+        yield Diagnosis("project", path)
 
 
 def _unknown_to_pipeline() -> Iterator[Diagnosis]:

@@ -68,6 +68,15 @@ def width() -> int | None:
     return _size().columns if sys.stdout.isatty() else None
 
 
+def folded(lead: str, words: str, width: int | None) -> str:
+    """Words behind a lead, in lines of at most `width` characters."""
+    if width is None:
+        return lead + words
+    from textwrap import fill
+
+    return fill(words, width, initial_indent=lead, subsequent_indent=" " * len(lead))
+
+
 def show(text: str, *, paged: bool) -> None:
     """Write to standard output. With `paged`, what is longer than the terminal goes to `PAGER`, or
     to `less` where that is not set."""

@@ -19,6 +19,7 @@ from ptxsw.report.layout import Paint
 from ptxsw.report.model import Finding
 from ptxsw.report.serial import Report
 from ptxsw.report.source_files import SourceFiles
+from ptxsw.report.tables import Table
 
 _INDENT = " " * 6
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -161,6 +162,32 @@ def summary(findings: Sequence[Located], *, kernels: int, files: int) -> str:
     if files > 1:
         where += f" of {files:,} files"
     return f"{' and '.join(', '.join(parts).rsplit(', ', 1)) or 'no findings'} in {where}"
+
+
+class RuleCount(Struct, frozen=True):
+    """How many findings of one level a rule has, and in how many kernels."""
+
+    rule: str
+    level: str
+    count: int
+    kernels: int
+
+
+def statistics(findings: Iterable[Located]) -> tuple[RuleCount, ...]:
+    """The findings by rule and level, in the order in which the worst of each comes."""
+    groups: dict[tuple[str, str], list[Located]] = {}
+    for each in findings:
+        groups.setdefault((each.finding.rule, each.finding.level), []).append(each)
+    return tuple(
+        RuleCount(*key, len(group), len({(each.ptx, each.finding.kernel) for each in group}))
+        for key, group in groups.items()
+    )
+
+
+def statistics_table(counted: Iterable[RuleCount]) -> Table:
+    """The same for a person."""
+    rows = tuple((str(c.count), c.level, c.rule, str(c.kernels)) for c in counted)
+    return Table(("count", "level", "rule", "kernels"), rows, frozenset({"count", "kernels"}))
 
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}

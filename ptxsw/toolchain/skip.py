@@ -1,7 +1,7 @@
 """What the wrapper leaves alone because somebody asked: files and kernels by pattern.
 
-`PTXSW_SKIP` is a list with commas; each pattern is tried on files and on kernels. A `ptxsw.toml` in
-the working directory, or else in the next directory above that has one, says which is meant:
+`PTXSW_SKIP` is a list with commas; each pattern is tried on files and on kernels. The settings of a
+project (`config`) say which is meant:
 
     [skip]
     files = ["third_party/*", "slow.cu"]
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 
+from ptxsw.toolchain import config
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Final
 
 VARIABLE = "PTXSW_SKIP"
-FILE = "ptxsw.toml"
 
 
 class Skip:
@@ -51,7 +52,7 @@ def read(environ: Mapping[str, str], directory: str | None, wrong: list[str]) ->
     """What is asked for in a directory (None: only the variable is read); what makes no sense is
     added to `wrong`."""
     words = tuple(word.strip() for word in environ.get(VARIABLE, "").split(",") if word.strip())
-    path = None if directory is None else _above(directory)
+    path = None if directory is None else config.find(directory)
     if path is None:
         return Skip(words, words)
     try:
@@ -62,24 +63,9 @@ def read(environ: Mapping[str, str], directory: str | None, wrong: list[str]) ->
     return Skip((*words, *files), (*words, *kernels))
 
 
-def _above(directory: str) -> str | None:
-    """The nearest file of settings: in a directory, or in one above."""
-    while True:
-        path = os.path.join(directory, FILE)
-        if os.path.exists(path):
-            return path
-        above = os.path.dirname(directory)
-        if above == directory:
-            return None
-        directory = above
-
-
 def _table(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The patterns of files and of kernels in a file. Raises OSError or ValueError."""
-    import tomllib
-
-    with open(path, "rb") as file:
-        table = tomllib.load(file).get("skip", {})
+    table = config.read(path).get("skip", {})
     unknown = sorted(set(table) - {"files", "kernels"}) if isinstance(table, dict) else [str(table)]
     if unknown:
         raise ValueError(f"[skip] takes files and kernels, not {unknown[0]!r}")
