@@ -33,10 +33,12 @@ def defaults(path: str) -> dict[str, dict[str, Any]]:
         }
     except (OSError, ValueError) as error:
         raise CommandError(f"{path}: {error}") from error
-    by_command = dict.fromkeys(COMMANDS, chosen)
-    if "block" in chosen:
-        by_command["tune"] = {**chosen, "block": [chosen["block"]]}  # which takes several
-    return by_command
+    block = chosen.get("block")
+    return {
+        **dict.fromkeys(COMMANDS, chosen),
+        "tune": {**chosen, "block": None if block is None else [block]},  # which takes several
+        "run": {},  # where the words of the line are the launch
+    }
 
 
 def _value(name: str, value: Any, directory: str) -> Any:

@@ -116,6 +116,7 @@ def test_paths_count_from_the_file(tmp_path: Path) -> None:
         "compiler_options": f"-I{tmp_path}/include -DN=4", "block": "256",
     }  # fmt: skip
     assert defaults(str(path))["tune"]["block"] == ["256"]  # which takes several
+    assert defaults(str(path))["run"] == {}  # which is given a launch as a whole
 
 
 def test_a_baseline_that_is_named_can_be_written_first(tmp_path: Path) -> None:
