@@ -11,10 +11,10 @@ from ptxsw.cli import (
     analyze,
     assemble,
     check,
+    explain_rule,
     optimize,
     predict,
     report,
-    rule,
     standin,
     tune,
     verify,
@@ -23,7 +23,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError
 
 __all__ = [
-    "analyze", "app", "assemble", "check", "optimize", "predict", "report", "rule",
+    "analyze", "app", "assemble", "check", "explain_rule", "optimize", "predict", "report",
     "standin", "tune", "verify",
 ]  # fmt: skip
 
