@@ -11,7 +11,7 @@ from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import as_array
 from ptxsw.simt.machine import Machine
-from ptxsw.simt.state import Array, Fragment, Index
+from ptxsw.simt.state import Array, Fragment, Index, Undefined
 from ptxsw.simt.threads import Threads
 from ptxsw.simt.translate import (
     DONE,
@@ -65,6 +65,10 @@ def bar(code: Code, instruction: Instruction, pc: int) -> Op:
             return None
         if part is not fragment:
             rest = np.setdiff1d(fragment.idx, going, assume_unique=True)
+            left_out = rest[np.isin(rest >> 5, part.warps)]
+            if aligned and len(left_out):
+                what = f"{instruction.name} by part of a warp: its guard leaves this thread out"
+                raise machine.error(Undefined, fragment, int(left_out[0]), what)
             machine.go(fragment, rest, pc + 1)
         arrival.come(machine, part)
         return DONE
@@ -102,6 +106,8 @@ class _Arrival(Struct, frozen=True):
         if not machine.barriers.open_for(part, count):
             return False
         machine.disturbed = True
+        if self.aligned:
+            machine.barriers.require_whole(part)
         if self.votes is not None:
             blocks = machine.block_of(part.idx)
             yes = np.bincount(blocks, self._truth(machine, part), machine.blocks)

@@ -156,10 +156,11 @@ class _Waiter(Struct, eq=False):
     number: int
     rounds: Array
     write: Write | None
+    aligned: bool
 
     def part(self, chosen: Array) -> _Waiter:
         part = self.fragment.part(self.fragment.idx[chosen])
-        return _Waiter(part, self.number, self.rounds[chosen], self.write)
+        return _Waiter(part, self.number, self.rounds[chosen], self.write, self.aligned)
 
 
 class _Barrier:
@@ -215,7 +216,8 @@ class Barriers:
         barrier.yes += np.bincount(blocks, votes, machine.blocks).astype(np.int64)
         barrier.voters += np.bincount(blocks, minlength=machine.blocks)
         if wait:
-            self.waiters.append(_Waiter(fragment, number, barrier.round[blocks], write))
+            rounds = barrier.round[blocks]
+            self.waiters.append(_Waiter(fragment, number, rounds, write, aligned))
         self._open(barrier)
 
     def _require_aligned(self, barrier: _Barrier, fragment: Fragment) -> None:
@@ -231,6 +233,23 @@ class Barriers:
             what = f"{name} by part of a warp, whose other lanes wait for it at line {other}"
             raise machine.error(Undefined, fragment, int(fragment.idx[at]), what)
         barrier.lines[warps] = line
+
+    def require_whole(self, fragment: Fragment) -> None:
+        """Raises Undefined where lanes of a warp have left out the barrier that the others came
+        to, and have gone on, which a barrier that counts warps does not notice."""
+        machine = self.machine
+        past = machine.gone_past(fragment)
+        if past is None:
+            return
+        lanes, beside, join = past
+        code = join.frame.code
+        line = code.source.line(code.instructions[join.pc].span.start)
+        more = f" and {len(lanes) - 1} more" if len(lanes) > 1 else ""
+        what = (
+            f"{machine.instruction(fragment).name} by part of a warp: "
+            f"{machine.thread_name(int(lanes[0]))}{more} went on to line {line} without it"
+        )
+        raise machine.error(Undefined, fragment, beside, what)
 
     def _open(self, barrier: _Barrier) -> None:
         """Opens a barrier in the blocks where enough warps have come; wakes who waits there."""
@@ -271,6 +290,8 @@ class Barriers:
             if not over.all():
                 still.append(waiter.part(~over))
                 waiter = waiter.part(over)
+            if waiter.aligned:
+                self.require_whole(waiter.fragment)
             fragment = waiter.fragment
             if waiter.write is not None:
                 blocks = machine.block_of(fragment.idx)

@@ -129,6 +129,7 @@ class Join(Struct, eq=False):
     pending: int
     parent: Join | None
     arrived: list[Index] = field(default_factory=list)
+    passed: list[Index] = field(default_factory=list)  # went on while others had not come
     tag: tuple[tuple[int, int], ...] = ()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxsw.ptx.ir import Symbol
 from ptxsw.simt.chunk import Chunk, Geometry
 from ptxsw.simt.code import Code
 from ptxsw.simt.counters import Counters, Recorder
@@ -11,7 +12,7 @@ from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.schedule import Schedule
 from ptxsw.simt.spinning import Spinning
-from ptxsw.simt.state import Array, AsyncCopy, Fragment, Index, Join, union
+from ptxsw.simt.state import Array, AsyncCopy, Fragment, Frame, Index, Join, union
 
 
 class Threads(Chunk):
@@ -67,6 +68,7 @@ class Threads(Chunk):
         join.pending -= fragment.count
         join.tag = fragment.tag
         if join.pending and not self.schedule.waits():
+            join.passed.append(fragment.idx)
             self.runnable.append(
                 Fragment(join.frame, join.pc, fragment.idx, join.parent, fragment.tag)
             )
@@ -82,7 +84,24 @@ class Threads(Chunk):
         if join.arrived:
             idx = union(join.arrived)
             join.arrived = []
+            if join.pending:
+                join.passed.append(idx)
             self.runnable.append(Fragment(join.frame, join.pc, idx, join.parent, join.tag))
+
+    def gone_past(self, fragment: Fragment) -> tuple[Index, int, Join] | None:
+        """Lanes that parted from a fragment, have come to where they were to meet it, and went on
+        without it; a thread of the fragment whose warp they are of, and the place. Lanes that
+        only end there have returned early: nobody waits for those."""
+        join = fragment.join
+        while join is not None:
+            if join.passed and not _ends(join.frame, join.pc):
+                passed = union(join.passed)
+                lanes = passed[np.isin(passed >> 5, fragment.warps)]
+                if len(lanes):
+                    beside = fragment.idx >> 5 == lanes[0] >> 5
+                    return lanes, int(fragment.idx[np.argmax(beside)]), join
+            join = join.parent
+        return None
 
     def forget(self, join: Join | None, count: int, until: Join | None) -> None:
         """So many threads will not come to the joins from `join` to before `until`."""
@@ -102,6 +121,18 @@ class Threads(Chunk):
         weights = np.uint32(1) << np.arange(32, dtype=np.uint32)
         bits: Array = self.alive.reshape(-1, 32) @ weights
         return bits.astype(np.uint32)
+
+
+def _ends(frame: Frame, pc: int) -> bool:
+    """Does a kernel do nothing more from a place on?"""
+    code, seen = frame.code, 0
+    while frame.caller is None and pc < len(code.instructions) and seen < 8:
+        instruction = code.instructions[pc]
+        if instruction.opcode != "bra" or instruction.guard is not None:
+            return instruction.opcode in ("ret", "exit") and instruction.guard is None
+        (target,) = (o for o in instruction.operands if isinstance(o, Symbol))
+        pc, seen = code.labels[target.name, target.scope], seen + 1
+    return frame.caller is None and pc >= len(code.instructions)
 
 
 def code_tag(

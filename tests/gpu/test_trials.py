@@ -133,14 +133,10 @@ def test_how_many_of_each_kind() -> None:
 
 # ---------------------------------------------------------------- faults
 
-UNSEEN = {"half-a-warp"}
-"""Faults that the interpreter lets pass: lanes that end count as arrived at a barrier."""
-
-
 @pytest.mark.parametrize("fault", faults.KERNELS, ids=lambda fault: fault.name)
 def test_faults(fault: faults.Faulty) -> None:
     launch = word_launch(fault.words)
-    if fault.faulty and fault.name not in UNSEEN:
+    if fault.faulty:
         with pytest.raises(GpuError):
             left(fault.text, "k", launch)
     else:

@@ -79,6 +79,53 @@ def test_an_aligned_barrier_by_half_a_warp() -> None:
         run("half_warp_barrier", "swap_even", FLOATS)
 
 
+HALF = """
+	.shared .align 4 .b8 tile[256];
+	mov.u32 %r1, %tid.x;
+	ld.param.u64 %rd1, [out];
+	mul.wide.u32 %rd2, %r1, 4;
+	add.s64 %rd1, %rd1, %rd2;
+	and.b32 %r3, %r1, 31;
+	setp.ge.u32 %p1, %r3, 16;
+"""
+LEFT_OUT = {
+    "a branch": "@%p1 bra OVER;\nbar.sync 0;\nOVER: st.global.u32 [%rd1], %r1;",
+    "a guard": "@%p1 bar.sync 0;",
+    "trips": "mov.u32 %r2, 0;\nLOOP: setp.gt.u32 %p2, %r2, %r3;\n@%p2 bra OVER;\nbar.sync 0;\n"
+    "add.u32 %r2, %r2, 16;\nbra LOOP;\nOVER: st.global.u32 [%rd1], %r1;",
+    "another iteration": "mov.u32 %r2, 0;\nLOOP: and.b32 %r4, %r2, 1;\nshr.u32 %r5, %r3, 4;\n"
+    "setp.ne.u32 %p2, %r4, %r5;\n@%p2 bra NEXT;\nbarrier.sync.aligned 0;\n"
+    "NEXT: add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p3, %r2, 2;\n@%p3 bra LOOP;",
+    "before a return": "@%p1 bra OVER;\nbar.sync 0;\nOVER: setp.eq.u32 %p2, %r1, 99;\n"
+    "@%p2 st.global.u32 [%rd1], 1;\nexit;",
+}
+TAKEN = {
+    "a return": "@%p1 ret;\nbar.sync 0;\nst.global.u32 [%rd1], %r1;",
+    "a tail": "@%p1 bra OVER;\nbar.sync 0;\nst.global.u32 [%rd1], %r1;\nOVER: ret;",
+    "a last store": "@!%p1 bra ON;\nst.global.u32 [%rd1], 7;\nbra OVER;\nON: bar.sync 0;\n"
+    "st.global.u32 [%rd1], %r1;\nOVER: ret;",
+    "a warp": "setp.ge.u32 %p2, %r1, 32;\n@%p2 bra OVER;\nbar.sync 1, 32;\n"
+    "OVER: st.global.u32 [%rd1], %r1;",
+    "not aligned": "@%p1 bra OVER;\nbarrier.sync 0;\nOVER: st.global.u32 [%rd1], %r1;",
+}
+schedules = pytest.mark.parametrize("seed", [None, *range(1, 9)])
+
+
+@schedules
+@pytest.mark.parametrize("body", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_a_barrier_that_lanes_leave_out(body: str, seed: int | None) -> None:
+    """Whichever lanes run first: those that leave it out may have ended when the others come."""
+    with pytest.raises(Undefined, match=r"(bar|barrier)\.sync.* by part of a warp"):
+        launch(from_body(HALF + body + "\nret;"), "k", 1, 64, [np.zeros(64, np.int32)], seed=seed)
+
+
+@schedules
+@pytest.mark.parametrize("body", TAKEN.values(), ids=TAKEN)
+def test_a_barrier_that_lanes_need_not_take(body: str, seed: int | None) -> None:
+    """Lanes return early; other warps have nothing to do with it; it is not aligned."""
+    launch(from_body(HALF + body + "\nret;"), "k", 1, 64, [np.zeros(64, np.int32)], seed=seed)
+
+
 def test_lanes_that_have_ended_are_waited_for_by_nobody() -> None:
     with pytest.raises(Poisoned, match=r"thread \(39,0,0\) .* a value nobody defined is stored"):
         run("half_warp_barrier", "tail_sync", FLOATS, 40, block=64)  # behind the barrier: `s[40]`
