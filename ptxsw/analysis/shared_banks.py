@@ -17,12 +17,14 @@ from msgspec import Struct
 
 from ptxsw.analysis.banks import Banks, Passes, passes, wavefronts
 from ptxsw.analysis.coalescing import LANES, Offsets
+from ptxsw.analysis.traffic import lane_bytes
 from ptxsw.analysis.trip_count import times_in_loops
 from ptxsw.analysis.warps import REGISTERS, Block, Columns, WarpColumns, WarpLanes
 from ptxsw.changes.permutation import ROW
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Instruction, Int, Reg, Symbol, Variable, leaves
+from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
@@ -145,6 +147,37 @@ def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Off
     shapes = block_shapes(trace, block)
     scene = _Scene(shapes, at, end, trace.cfg.instructions, _WARPS)
     return tuple(scene.requests(access))
+
+
+def dynamic_bytes(trace: Trace, block: Block | None) -> int:
+    """The bytes of dynamic shared memory that a block needs at least: up to the last that an access
+    touches whose place depends on the thread alone."""
+    arrays = shared_arrays(trace)
+    dynamic = {atom(array) for array in arrays if array.is_dynamic}
+    at, _ = places(arrays)
+    fixed = [
+        access
+        for access in trace.accesses
+        if access.space == "shared" and all(_is_fixed(v.address, dynamic) for v in access.variants)
+    ]
+    shapes = block_shapes(trace, block)
+    scene = _Scene(shapes, at, None, trace.cfg.instructions, MOST_THREADS // LANES)
+    start = min((at[name] for name in dynamic), default=0)
+    ends = (
+        max(request) + (lane_bytes(access) or access.bytes) - start
+        for access in fixed
+        for request in scene.requests(access)
+    )
+    return max(ends, default=0)
+
+
+def _is_fixed(address: Term, dynamic: Collection[str]) -> bool:
+    """Is an address in dynamic shared memory, and the same in each iteration of any loop?"""
+    leaves = [node for node in walk(address) if node.kind in op.OPAQUE]
+    return any(leaf.value in dynamic for leaf in leaves) and all(
+        leaf.kind is op.ATOM and (leaf.value in dynamic or leaf.value in REGISTERS)
+        for leaf in leaves
+    )
 
 
 def times(cfg: Cfg, index: int) -> float:

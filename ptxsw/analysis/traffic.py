@@ -121,6 +121,15 @@ class Traffic(Struct, frozen=True, dict=True):
         return max(contention(w, self.size) for r in self.requests for w in r.warps)
 
 
+def read_by_copy(access: Access) -> Access | None:
+    """Of an asynchronous copy to shared memory the access that reads global memory; None of any
+    other access."""
+    views = [replace(v, address=v.copied, copied=None) for v in access.variants if v.copied]
+    if not views or len(views) < len(access.variants):
+        return None
+    return replace(access, kind="load", space="global", variants=tuple(views))
+
+
 def lane_bytes(access: Access) -> int | None:
     """Bytes that are read or written at the address of each lane. Instructions for a whole warp or
     block (wmma, bulk copies, barriers in memory) have addresses of another kind."""

@@ -44,6 +44,12 @@ def predict(
         int | None,
         typer.Option(min=1, max=255, metavar="N", help="Of a thread. Default: what ptxas says."),
     ] = None,
+    shared: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="BYTES", help="Dynamic, of a block. Default: what is seen used."
+        ),
+    ] = None,
     rewrites: Annotated[
         bool | None,
         typer.Option(
@@ -79,6 +85,8 @@ def predict(
         arch = None
     if arch is not None and gpu is not None:
         raise CommandError("--arch and --gpu both name the machine: give one of them")
+    if launch is not None and shared is not None:
+        raise CommandError("--shared and --launch both say how much: leave one of them out")
     text, name = read_kernels(file, arch or _arch_of(gpu))
     other = None if against is None else read_kernels(against, arch or _arch_of(gpu))[0]
     given = launches(launch)
@@ -89,7 +97,8 @@ def predict(
         with bar("predicting", len(chosen(parse(text, name), kernel))) as step:
             prediction = predict(
                 text, name, launch=given[0] if given else None, arch=arch, gpu=gpu, against=other,
-                kernel=kernel, block=shape, registers=registers, rewrites=rewrites, step=step,
+                kernel=kernel, block=shape, registers=registers, shared=shared, rewrites=rewrites,
+                step=step,
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

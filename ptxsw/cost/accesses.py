@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, LINE, SECTOR
 from ptxsw.analysis.path_choice import with_one_path
-from ptxsw.analysis.traffic import Traffic, lane_bytes
+from ptxsw.analysis.traffic import Traffic, lane_bytes, read_by_copy
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.cost.account import Interval, exactly, total
 from ptxsw.cost.executions import placements
@@ -34,7 +34,7 @@ class AccessFigures(Struct, frozen=True):
     """Of one access, for a warp that executes it once. `bytes` are those of a lane."""
 
     bytes: int
-    sectors: Interval = _NONE  # of 32 bytes, of the warp that touches most; 0 of shared memory
+    sectors: Interval = _NONE  # of 32 bytes, of the warp that touches most, in global memory
     wavefronts: Interval = _NONE  # passes of the memory pipe: of shared memory, through its banks
     known: bool = True
 
@@ -119,11 +119,12 @@ def _figures(
     trace: Trace, access: Access, size: int, asked: Wavefronts, warps: Warps
 ) -> AccessFigures:
     wavefronts = asked.of(access.index, width=size)
-    known = access.index not in asked.unknown
-    if access.space == "shared":
+    known = access.index not in asked.unknown or access.space != "shared"
+    reading = read_by_copy(access) if access.space == "shared" else access
+    if reading is None:
         return AccessFigures(size, wavefronts=wavefronts, known=known)
-    alone = with_one_path(trace.terms, access)
+    alone = with_one_path(trace.terms, reading)
     sectors, _ = Traffic.of(alone, trace.unwrapped, warps).sectors()
     if sectors is None:
         return AccessFigures(size, _any_sectors(size), wavefronts, known=False)
-    return AccessFigures(size, exactly(float(sectors)), wavefronts)
+    return AccessFigures(size, exactly(float(sectors)), wavefronts, known)

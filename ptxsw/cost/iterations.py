@@ -10,6 +10,7 @@ all to always, what may be in a cache from all to nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Final
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from msgspec import Struct
 from ptxsw.analysis.coalescing import LANES, LINE, SECTOR
 from ptxsw.cost.accesses import access_figures, unmeasured
 from ptxsw.cost.account import Account, Interval, exactly, total
+from ptxsw.cost.bulk_copies import bulk_bytes
 from ptxsw.cost.executions import fallback_blocks, placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import (
@@ -108,6 +110,7 @@ class _Reader:
         }
         self._placed = () if code is None else placements(code, trace.cfg, offset)
         self._value = constants(trace.cfg)
+        self._threads = None if block is None else prod(block)
 
     def read(
         self, header: int | None, blocks: frozenset[int], always: frozenset[int]
@@ -129,18 +132,19 @@ class _Reader:
         }
         passes, lanes, sectors, beyond = (total(one[at] for one in asked) for at in range(4))
         work = tensor_in(cfg, sorted(blocks), always, self._value)
+        bulk = bulk_bytes(cfg, sorted(blocks), self._value, self._threads)
         beyond_l1 = Interval(0.0, beyond.high * SECTOR)
         account = Account(
             instructions=Interval(least.instructions.low, most.instructions.high),
             pipes=pipes,
-            passes=passes + work.shared / exactly(float(LINE)),
+            passes=passes + (work.shared + bulk.bytes) / exactly(float(LINE)),
             lanes=lanes,
             sectors=sectors,
-            l2_bytes=beyond_l1,
-            dram_bytes=beyond_l1,
+            l2_bytes=beyond_l1 + bulk.bytes,
+            dram_bytes=beyond_l1 + Interval(0.0, bulk.bytes.high),
             chain=self._chain(blocks, always),
             tensor=work.multiply_adds,
-            unmodelled=work.unmodelled,
+            unmodelled=(*work.unmodelled, *bulk.unmodelled),
         )
         label = None if header is None else cfg.name(header).partition("@")[0]  # less its scope
         lines = tuple(map(self._line, sorted(unknown)))
@@ -163,7 +167,9 @@ class _Reader:
         if figures is None:
             return none, none, none, none
         if access.space == "shared":
-            return self._perhaps(figures.wavefronts, certain), none, none, none
+            # What is copied past the registers (`.cg`) is not kept in the first-level cache.
+            copied = self._perhaps(figures.sectors, certain)
+            return self._perhaps(figures.wavefronts, certain), none, none, copied
         touched = self._perhaps(figures.sectors, certain)
         nc = "nc" in access.instruction.modifiers
         if not self._gpu.plain_loads and not nc:

@@ -10,6 +10,7 @@ held to make the same code as without; where they do not, no line is given.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from subprocess import TimeoutExpired
@@ -38,6 +39,7 @@ from ptxsw.ptx.target import assembled_for, plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, Resources, assemble
 
 _FIRST_ARCH: Final = 70  # whose instructions have 16 bytes
+_TOO_NEW: Final = pattern(r"Unsupported \.version (\S+); current version is '([^']+)'")
 _LINKED_LATER: Final = pattern(r"\.extern\s+\.(?!shared)")
 
 
@@ -268,16 +270,31 @@ def read_for(
         if target is None:
             continue
         try:
-            code = read(text, target, briefly=True, timeout=timeout)
+            code, older = _read_as_known(text, target, timeout)
         except NOT_MADE as error:
             problem = problem or str(error).strip().splitlines()[0]
             continue
         named = plain_name(target)
         stands = "" if named == arch else f"machine code and registers are those of {target}"
         stands += f": {problem}" if stands and problem else ""
-        note = "; ".join(filter(None, (stands, code.note)))
+        note = "; ".join(filter(None, (stands, older, code.note)))
         return {kernel.name: kernel for kernel in code.kernels}, target, note
     return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
+
+
+def _read_as_known(text: str, target: str, timeout: float) -> tuple[Sass, str]:
+    """A text for a later ptxas, with what is to be said of it, is read as one of the version that
+    this ptxas knows: what else is new in it, ptxas refuses. Raises what `read` does."""
+    try:
+        return read(text, target, briefly=True, timeout=timeout), ""
+    except AssemblyError as error:
+        versions = _TOO_NEW.search(str(error))
+        if versions is None or len(versions[1]) != len(versions[2]):  # places would change
+            raise
+    later, known = versions[1], versions[2]
+    older = re.sub(rf"(?m)^(\s*\.version\s+){re.escape(later)}\b", rf"\g<1>{known}", text, count=1)
+    said = f"machine code and registers are those of PTX {known}: this ptxas does not know {later}"
+    return read(older, target, briefly=True, timeout=timeout), said
 
 
 # ---------------------------------------------------------------- several texts

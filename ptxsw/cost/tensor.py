@@ -22,7 +22,7 @@ from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
 from ptxsw.ptx.patterns import pattern
 
 _SHAPE: Final = pattern(r"^m(\d+)n(\d+)k(\d+)$")
-_GROUP: Final = 4  # warps that execute a wgmma together
+GROUP: Final = 4  # warps that execute a wgmma together
 _RATES: Final[Mapping[str, str]] = {
     "bf16": "bf16", "tf32": "tf32", "f64": "f64", "s8": "i8", "u8": "i8", "s4": "i4", "u4": "i4",
     "b1": "b1", "e4m3": "f8", "e5m2": "f8", "e3m2": "f8", "e2m3": "f8", "e2m1": "f8", "f16": "f16",
@@ -74,7 +74,7 @@ def tensor_work(instruction: Instruction, value: Value) -> TensorWork | None:
         return TensorWork(rate, count)
     size = _BITS.get(_RATES.get(operands[0], ""), 16) / 8
     by_descriptor = n * k + (0 if _first_in_registers(instruction) else m * k)
-    return TensorWork(rate, count / _GROUP, by_descriptor * size / _GROUP)
+    return TensorWork(rate, count / GROUP, by_descriptor * size / GROUP)
 
 
 def _rate(total: str, operands: list[str], modifiers: tuple[str, ...]) -> str:
@@ -147,7 +147,7 @@ class WorkOfCode(NamedTuple):
 
 def tensor_in(cfg: Cfg, blocks: Sequence[int], always: Collection[int], value: Value) -> WorkOfCode:
     """Of some blocks of PTX, executed once by a warp, those of `always` certainly. What one thread
-    issues (tcgen05) is told of a warp that does: at least of the block with most of it."""
+    issues (tcgen05) is told of a warp that does: at least on the path with most of it."""
     total = _Sum()
     for block in blocks:
         inside = range(cfg.blocks[block].start, cfg.blocks[block].end)
@@ -158,7 +158,21 @@ def tensor_in(cfg: Cfg, blocks: Sequence[int], always: Collection[int], value: V
                 continue
             certain = block in always and instruction.guard is None
             total.add(instruction, work, Interval(1.0 if certain else 0.0, 1.0), block)
-    return total.result()
+    return total.result(lambda issued: on_heaviest_path(cfg, blocks, issued))
+
+
+def on_heaviest_path(cfg: Cfg, blocks: Collection[int], weights: Mapping[int, float]) -> float:
+    """The most that a path through some blocks passes, each once, by what the blocks weigh."""
+    inside, heaviest = set(blocks), dict[int, float]()
+    for block in cfg.order:
+        if block in inside:
+            before = (
+                heaviest.get(one, 0.0)
+                for one in cfg.predecessors[block]
+                if (one, block) not in cfg.retreating
+            )
+            heaviest[block] = weights.get(block, 0.0) + max(before, default=0.0)
+    return max(heaviest.values(), default=0.0)
 
 
 def tensor_times(cfg: Cfg, executed: Sequence[float]) -> WorkOfCode:
@@ -170,7 +184,7 @@ def tensor_times(cfg: Cfg, executed: Sequence[float]) -> WorkOfCode:
             work = tensor_work(instruction, value)
             if work is not None and executed[index]:
                 total.add(instruction, work, exactly(float(executed[index])), block.number)
-    return total.result()
+    return total.result(lambda issued: sum(issued.values()))
 
 
 class _Sum:
@@ -179,7 +193,7 @@ class _Sum:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], Interval] = {}
         self._shared = exactly(0.0)
-        self._issued: dict[int, dict[tuple[str, str], float]] = {}
+        self._issued: dict[tuple[str, str], dict[int, float]] = {}
         self._unmodelled: dict[str, None] = {}
 
     def add(self, instruction: Instruction, work: TensorWork, times: Interval, block: int) -> None:
@@ -190,17 +204,16 @@ class _Sum:
             self._unmodelled[f"the shape of {instruction.name}"] = None
             return
         if instruction.opcode == "tcgen05":
-            issued = self._issued.setdefault(block, {})
-            issued[kind] = issued.get(kind, 0.0) + times.high * work.multiply_adds
+            issued = self._issued.setdefault(kind, {})
+            issued[block] = issued.get(block, 0.0) + times.high * work.multiply_adds
             times = Interval(0.0, times.high)
         self._counts[kind] = self._counts.get(kind, exactly(0.0)) + times * work.multiply_adds
         self._shared += times * work.shared
 
-    def result(self) -> WorkOfCode:
-        for issued in self._issued.values():
-            for kind, count in issued.items():
-                known = self._counts[kind]
-                self._counts[kind] = Interval(max(known.low, count), known.high)
+    def result(self, least: Callable[[Mapping[int, float]], float]) -> WorkOfCode:
+        """`least` tells of what one thread issues in blocks how much it does at least."""
+        for kind, issued in self._issued.items():
+            self._counts[kind] = Interval(least(issued), self._counts[kind].high)
         return WorkOfCode(self._counts, self._shared, tuple(self._unmodelled))
 
 

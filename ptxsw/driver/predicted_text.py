@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from ptxsw.analysis.shared_banks import dynamic_bytes, shared_arrays
 from ptxsw.changes.options import Options
 from ptxsw.codegen.excerpt import Excerpt, Excerpts
 from ptxsw.cost import gpu as gpus
@@ -30,6 +31,7 @@ from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import InvalidRequest
 from ptxsw.ptx.failures import stage
 from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.patterns import pattern
 from ptxsw.report import prediction as model
 from ptxsw.report.figures import shown
 from ptxsw.report.model import Figures
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 60.0  # seconds of one run of ptxas
 _NO_LAUNCH = "no launch is given: how often loops iterate and what caches hold is not known"
 _NO_REGISTERS = "the registers are not known: no occupancy; name them with --registers"
+_DYNAMIC: Final = pattern(r"\.extern\s[^;]*\.shared\b")
 _NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
 
 
@@ -48,12 +51,16 @@ class PredictedText:
     """A text on a GPU."""
 
     def __init__(
-        self, text: str, module: Module, machine: Gpu, registers: int | None, asked: str | None
-    ) -> None:
+        self, text: str, module: Module, machine: Gpu, asked: str | None,
+        *, registers: int | None = None, shared: int | None = None,
+    ) -> None:  # fmt: skip
+        """`registers` of a thread stand for what ptxas says; `shared` are bytes of a block in
+        dynamic shared memory: None for as many as the accesses are seen to need."""
         self._text, self._module, self._gpu, self._registers = text, module, machine, registers
         self._code, self._target, self.note = sass.read_for(
             text, module, machine.arch, asked, timeout=_TIMEOUT
         )
+        self._dynamic = shared
         self._arch = self._target or machine.arch
         # What a multiprocessor holds: of old architectures that of the product that stands for it.
         self._limits = machine.arch if machine.arch in targets() else gpus.find(machine.name).arch
@@ -85,6 +92,8 @@ class PredictedText:
         registers = self._registers_of(function)
         fits = self._resident(threads, registers, shared)
         notes = [_NO_BLOCK if threads is None else _NO_REGISTERS] if fits is None else []
+        if fits is not None and launch is None and self._dynamic is None:
+            notes += self._seen_to_need(function)
         if launch is None:
             iterations = self._iterations(function, block, fits, unknown)
             notes.append(_NO_LAUNCH)
@@ -112,7 +121,24 @@ class PredictedText:
 
     def _shared(self, function: Function, launch: Launch | None) -> int:
         code = self._code.get(function.name)
-        return (code.shared if code else 0) + (launch.shared if launch else 0)
+        dynamic = launch.shared if launch else self._dynamic_of(function)
+        return (code.shared if code else 0) + dynamic
+
+    def _dynamic_of(self, function: Function) -> int:
+        """Bytes of a block in dynamic shared memory."""
+        if self._dynamic is None and self._is_dynamic:
+            return dynamic_bytes(self._run(function)[1], function.block_shape)
+        return self._dynamic or 0
+
+    @cached_property
+    def _is_dynamic(self) -> bool:
+        """Does the text declare shared memory of which the launch says how large it is?"""
+        return _DYNAMIC.search(self._text) is not None
+
+    def _seen_to_need(self, function: Function) -> Iterator[str]:
+        if self._is_dynamic and any(a.is_dynamic for a in shared_arrays(self._run(function)[1])):
+            seen = self._dynamic_of(function)
+            yield f"dynamic shared memory: the {seen} bytes that accesses show; --shared says more"
 
     def _resident(self, threads: int | None, registers: int | None, shared: int) -> Resident | None:
         if threads is None or registers is None:

@@ -43,6 +43,7 @@ def predict(
     kernel: str | None = None,
     block: int | Sequence[int] | None = None,
     registers: int | None = None,
+    shared: int | None = None,
     rewrites: bool | None = None,
     step: Callable[[int, str], None] = lambda *_: None,
 ) -> Prediction:
@@ -52,7 +53,8 @@ def predict(
     `launch` is one of `ptxsw.verify.launches`, or an object of the form that `--launch` takes; it
     needs `kernel` where there are several. `against` is another text whose kernels have the same
     names. `block`: threads along x, y and z, for occupancy without a launch. `registers` of a
-    thread stand for what ptxas says. `rewrites`: say what each would change
+    thread stand for what ptxas says, `shared` are bytes of a block in dynamic shared memory (with a
+    launch, the launch says them). `rewrites`: say what each would change
     (None: of up to `FEW` kernels). `step` is told how many kernels are done, and which is next.
 
     Raises ParseError; Unsupported or RunError where the launch cannot be run; ValueError for a
@@ -67,11 +69,11 @@ def predict(
         names = ", ".join(readable(f.name) or f.name for f in functions)
         raise ValueError(f"which kernel is launched? name one of: {names}")
     _read_bodies(module)
-    one = PredictedText(text, module, machine, registers, arch)
+    one = PredictedText(text, module, machine, arch, registers=registers, shared=shared)
     other = None
     if against is not None:
         beside = _read_bodies(parse(against, "the other text"))
-        other = PredictedText(against, beside, machine, registers, arch)
+        other = PredictedText(against, beside, machine, arch, registers=registers, shared=shared)
     few = len(functions) <= FEW
     considered = few if rewrites is None else rewrites
 

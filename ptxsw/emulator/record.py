@@ -129,9 +129,9 @@ class Record:
         touches = self._touches[index]
         spaces = {touch.space for touch in touches}
         one_space = len(spaces) == 1
-        variants: dict[tuple[Term, Term], frozenset[Term]] = {}
+        variants: dict[tuple[Term, Term, Term | None], frozenset[Term]] = {}
         for touch, conditions in touches.items():
-            key = (touch.place if one_space else touch.address, touch.guard)
+            key = (touch.place if one_space else touch.address, touch.guard, touch.copied)
             variants[key] = conditions & variants.get(key, conditions)
         return Access(
             index,
@@ -140,7 +140,10 @@ class Record:
             (spaces.pop() if one_space else "generic") or "generic",
             type_width(isa.access_type(instruction) or ""),
             elements(instruction),
-            tuple(AccessView(*key, conditions) for key, conditions in variants.items()),
+            tuple(
+                AccessView(address, guard, conditions, copied)
+                for (address, guard, copied), conditions in variants.items()
+            ),
             self._apart(index, tuple(variants.values())),
         )
 

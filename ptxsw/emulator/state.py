@@ -50,12 +50,14 @@ class State(Struct):
 class MemoryAccess(Struct, frozen=True):
     """A memory access as an instruction performs it in a state. It is at `place` in `space`;
     `address` is what the instruction says: another number where `space` is a window of the
-    generic space that it was resolved to."""
+    generic space that it was resolved to. `copied` is where an asynchronous copy reads, in global
+    memory."""
 
     address: Term
     guard: Term
     space: str
     place: Term
+    copied: Term | None = None
 
 
 class Step(Struct, frozen=True):
@@ -72,6 +74,7 @@ class Step(Struct, frozen=True):
     stores: int  # bytes that it writes at `address`; 0: not known
     widened: tuple[Reg, ...]  # narrower register sources of an extension
     opaque: bool = False  # nothing is known of what it writes
+    copied: Mem | None = None  # where an asynchronous copy of each lane's bytes reads
 
 
 class Reach(Struct, frozen=True):

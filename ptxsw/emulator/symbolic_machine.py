@@ -113,6 +113,7 @@ class SymbolicMachine(OperandReader):
             stored_bytes(instruction),
             self._widened(sense, dests, sources),
             partial,
+            _copied(instruction),
         )
 
     def _destination(self, operand: Operand) -> tuple[Reg | None, int]:
@@ -138,7 +139,9 @@ class SymbolicMachine(OperandReader):
         guard = self.guard(state, instruction)
         touch = None
         if step.address is not None:
-            touch = self._touch(step.space, self.address(step.address, self.get(state)), guard)
+            at, get = step.copied, self.get(state)
+            copied = None if at is None else self.address(at, get)
+            touch = self._touch(step.space, self.address(step.address, get), guard, copied)
         values = self._values(step, state, touch, index)
         for (reg, width), value in zip(step.dests, values, strict=False):
             if reg is None:
@@ -152,11 +155,11 @@ class SymbolicMachine(OperandReader):
             self._clobber(step, state, touch, index + 1)
         return touch
 
-    def _touch(self, space: str, address: Term, guard: Term) -> MemoryAccess:
+    def _touch(self, space: str, address: Term, guard: Term, copied: Term | None) -> MemoryAccess:
         place = address
         if space == "generic":
             space, place = self._spaces.resolve(address)
-        return MemoryAccess(address, guard, space, place)
+        return MemoryAccess(address, guard, space, place, copied)
 
     def _clobber(self, step: Step, state: State, touch: MemoryAccess | None, mark: int) -> None:
         """End the epochs of what the instruction may write."""
@@ -313,6 +316,14 @@ class SymbolicMachine(OperandReader):
         if len(spaces) == 1:
             self._spaces.points(base, *spaces)
         return self.terms.add(base, self.terms.const(offset, width)) if offset else base
+
+
+def _copied(instruction: Instruction) -> Mem | None:
+    """The second address of `cp.async`, which each lane gives."""
+    if instruction.opcode != "cp" or "bulk" in instruction.modifiers:
+        return None
+    addresses = [o for o in instruction.operands if isinstance(o, Mem)]
+    return addresses[1] if len(addresses) == 2 else None
 
 
 def _named_address(operands: Iterable[Operand]) -> Mem | None:

@@ -18,11 +18,13 @@ from ptxsw.terms.terms import Terms
 
 
 class AccessView(Struct, frozen=True):
-    """An access as one or more paths see it. `conditions` hold on all of these paths."""
+    """An access as one or more paths see it. `conditions` hold on all of these paths. `copied` is
+    where an asynchronous copy reads, in global memory."""
 
     address: Term
     guard: Term  # width 1; constant 1 where the access is unguarded
     conditions: frozenset[Term]
+    copied: Term | None = None
 
 
 class Access(Struct, frozen=True):

@@ -12,7 +12,7 @@ from ptxsw.analysis.banks import bank_ways
 from ptxsw.analysis.coalescing import common_step, is_uniform
 from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.shared_banks import inside_array
-from ptxsw.analysis.traffic import Traffic
+from ptxsw.analysis.traffic import Traffic, read_by_copy
 from ptxsw.analysis.trip_count import values_in
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.cost.accesses import AccessFigures, access_figures
@@ -80,7 +80,9 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     turning = _turning(scene.trace, access, scene.warps)
     offsets = asked.offsets if alone is access else asked.usual_offsets
     stride = None if offsets is None else common_step(offsets)
-    sectors, efficiency = asked.sectors()
+    reading = read_by_copy(access)
+    in_memory = asked if reading is None else Traffic.of(reading, writer.unwrapped, scene.warps)
+    sectors, efficiency = in_memory.sectors()
     conflicts = asked.banks(writer.unwrapped)
     if turning is not None:
         _, efficiency = turning.worst.sectors()
