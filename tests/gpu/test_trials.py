@@ -133,6 +133,7 @@ def test_how_many_of_each_kind() -> None:
 
 # ---------------------------------------------------------------- faults
 
+
 @pytest.mark.parametrize("fault", faults.KERNELS, ids=lambda fault: fault.name)
 def test_faults(fault: faults.Faulty) -> None:
     launch = word_launch(fault.words)
