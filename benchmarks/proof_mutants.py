@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 from benchmarks.equal_pairs import WAYS
 from ptxsw.emulator.run import emulate
@@ -32,6 +33,7 @@ from ptxsw.verify.invented import invent
 
 HERE = Path(__file__).parent
 LONGEST = 12_000  # characters of a text: short ones make many mutants a minute
+LIMIT_SECONDS = 20  # CPU time of a seed
 MUTANTS, TRIES = 25, 20  # of a pair; of a place to change
 OPCODES = {
     "add": "sub", "sub": "add", "min": "max", "max": "min", "and": "or", "or": "xor", "xor": "and",
@@ -190,6 +192,22 @@ def judged(seed: int) -> dict[str, Any]:
     return told | {"outcome": "proved, and no run differs"}
 
 
+def _in_time(seed: int) -> dict[str, Any]:
+    """The same, unless it takes too long."""
+    signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
+    try:
+        return judged(seed)
+    except TimeoutError:
+        return {"seed": seed, "outcome": "took too long"}
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _stop(*_: object) -> NoReturn:
+    raise TimeoutError
+
+
 def _done(out: Path) -> Iterator[dict[str, Any]]:
     if out.exists():
         yield from (json.loads(line) for line in out.read_text().splitlines())
@@ -205,9 +223,9 @@ def main() -> int:
     proving.SECONDS = options.seconds
     done = {told["seed"]: told for told in _done(options.out)}
     seed, count = options.seed, Counter(told["outcome"] for told in done.values())
-    while count.total() - count["none"] - count["no PTX"] < options.count:
+    while count.total() - count["none"] - count["no PTX"] - count["took too long"] < options.count:
         if seed not in done:
-            told = judged(seed)
+            told = _in_time(seed)
             count[told["outcome"]] += 1
             with options.out.open("a") as file:
                 file.write(json.dumps(told) + "\n")
