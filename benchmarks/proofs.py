@@ -70,7 +70,7 @@ def _compiled(nvcc: str, path: Path, way: str) -> Iterator[Pair]:
     sources = [source, source]
     if way == UNROLLED:
         sources = [
-            re.sub(r"^(\s*)(for \()", rf"\1_Pragma(\"unroll {n}\") \2", source, flags=re.MULTILINE)
+            re.sub(r"^(\s*)(for \()", rf'\1_Pragma("unroll {n}") \2', source, flags=re.MULTILINE)
             for n in (1, 4)
         ]
     flags = [("-arch=sm_80",), COMPILED.get(way, ())]
