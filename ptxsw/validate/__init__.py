@@ -22,12 +22,17 @@ from ptxsw.validate.scopes import renumbered
 from ptxsw.validate.signature_check import NOTHING, difference, ill_typed
 
 if TYPE_CHECKING:
+    from ptxsw.validate.basis import Lost
     from ptxsw.validate.proof import Validation
 
 __all__ = [
     "ASSUMPTIONS", "Claim", "EditMap", "Mismatch", "Outcome", "Proved", "Unproved",
     "infer", "validate",
 ]  # fmt: skip
+
+
+_MAX_BEGUN = 24
+"""Times that a proof is begun, each without more registers."""
 
 
 def validate(
@@ -73,10 +78,10 @@ def validate(
     read = [read_claim(claim, first, kernel) for claim in claims]
     edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
 
-    def begin(thorough: bool) -> Validation:
+    def begin(thorough: bool, lost: Lost) -> Validation:
         limit = budget or Budget()
         context = ProofContext(
-            old, new, edits, read, allowed, shared_layout, limit, thorough=thorough
+            old, new, edits, read, allowed, shared_layout, limit, thorough=thorough, lost=lost
         )
         return Validation(context, limit)
 
@@ -90,26 +95,43 @@ def validate(
     return outcome
 
 
-def _once(begin: Callable[[bool], Validation], *, thorough: bool) -> tuple[Outcome, bool]:
-    """The outcome of one proof, and whether a thorough one could succeed where it failed."""
+def _once(begin: Callable[[bool, Lost], Validation], *, thorough: bool) -> tuple[Outcome, bool]:
+    """The outcome of one proof, and whether a thorough one could succeed where it failed. Where
+    registers differ that the second text does not need, it is begun anew without them."""
+    lost: Lost = {}
+    for _ in range(_MAX_BEGUN):
+        outcome, may_tell_more, without = _begun(begin, thorough, lost)
+        if not without:
+            break
+        lost = {
+            pair: lost.get(pair, frozenset()) | without.get(pair, frozenset())
+            for pair in (*lost, *without)
+        }
+    return outcome, may_tell_more
+
+
+def _begun(
+    begin: Callable[[bool, Lost], Validation], thorough: bool, lost: Lost
+) -> tuple[Outcome, bool, Lost]:
+    """The same without some registers, and which others a proof might leave out."""
     validation: Validation | None = None
     try:
-        validation = begin(thorough)
+        validation = begin(thorough, lost)
         validation.run()
     except GiveUp as reason:
-        return Unproved(str(reason)), False
+        return Unproved(str(reason)), False, {}
     except Differ as differ:
         assert validation is not None
         context = validation.context
         texts = (context.basis.old, differ.old), (context.basis.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
         mismatch = Mismatch(differ.reason, lines[0], lines[1], differ.example)
-        return mismatch, validation.may_tell_more
+        return mismatch, validation.may_tell_more, differ.without
     finally:
         if validation is not None:
             validation.context.basis.solver.rest()
     context = validation.context
-    return Proved(tuple(context.basis.assumptions), context.waiting_lanes.loops), False
+    return Proved(tuple(context.basis.assumptions), context.waiting_lanes.loops), False, {}
 
 
 def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:

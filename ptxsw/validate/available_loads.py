@@ -48,7 +48,7 @@ class AvailableLoads:
         """The same before it is known whether they always hold it."""
         p, q = pair
         claimed = {c.register for c in self._claims.at(p)}
-        extra = self._new.live(q) - self._common(p) - claimed
+        extra = self._new.live(q) - self._common(pair) - claimed
         pairs = []
         held = self._new.equations.at(q) if extra else 0
         for reg in sorted(extra, key=lambda r: (r.name, r.scope)):

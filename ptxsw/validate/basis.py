@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from math import inf
 
@@ -13,10 +14,14 @@ from ptxsw.facts.simplifier import Simplifier
 from ptxsw.ptx.ir import Function, Module, Reg
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.terms import Terms
+from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.evaluate import Computed
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.text import Text
 
+Lost = Mapping[Pair, frozenset[Reg]]
+"""Registers that differ at pairs of places, where the second text does not need them."""
+NOTHING: Lost = {}
 MOST_WORK = 16_000_000
 """What the solver may do for one proof, in its own units of work."""
 
@@ -33,8 +38,10 @@ class Basis:
         budget: Budget,
         *,
         exact: bool,
+        lost: Lost,
     ) -> None:
         """`exact`: read values as whole numbers, too, as claims about inequalities want it."""
+        self.lost = lost
         self.allowed = allowed
         self.assumptions: dict[str, None] = {}
         self.terms = terms = Terms()
@@ -47,14 +54,15 @@ class Basis:
         computed: Computed = {}
         self.old = Text(terms, *old, computed=computed)
         self.new = Text(terms, *new, "new register ", computed)
-        self._common: dict[int, frozenset[Reg]] = {}
+        self._common: dict[Pair, frozenset[Reg]] = {}
 
-    def common(self, position: int) -> frozenset[Reg]:
-        """The registers that live on in the first text at a position, and that the second names,
-        too."""
-        common = self._common.get(position)
+    def common(self, pair: Pair) -> frozenset[Reg]:
+        """The registers that hold the same in both texts where they are at a pair of places: those
+        that live on in the first and that the second names, too, but for what was lost there."""
+        common = self._common.get(pair)
         if common is None:
-            common = self._common[position] = self.old.live(position) & self.new.named
+            named = self.old.live(pair[0]) & self.new.named
+            common = self._common[pair] = named - self.lost.get(pair, frozenset())
         return common
 
     def rest_on(self, name: str) -> bool:

@@ -18,6 +18,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
 from ptxsw.validate.cuts import Cut
+from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.memory_ssa import (
     CLAIMED,
     NOTHING,
@@ -84,8 +85,8 @@ class PathComparison:
             self._stores([*old, *first], [*new, *second], epoch)
         for touch in self._new.touches:
             self._touch(touch)
-        for position in self._old.places:
-            self._registers(position)
+        for pair in zip(self._old.places, self._new.places, strict=True):
+            self._registers(pair)
         return met
 
     def _same(self, a: Term, b: Term) -> bool:
@@ -140,18 +141,28 @@ class PathComparison:
 
     # ------------------------------------------------------------ registers
 
-    def _registers(self, position: int) -> None:
-        """Live registers that either text wrote have the same value."""
-        old, new = self._old, self._new
-        written = {*old.written, *new.written}
-        for reg in self._questions.common(position):
-            if reg in written and not self._same(old.get(reg), new.get(reg)):
-                raise Differ(
-                    f"{reg.name} has a different value where the paths meet again",
-                    old.ended.index,
-                    new.ended.index,
-                    self._prover.example,
-                )
+    def _registers(self, pair: Pair) -> None:
+        """Live registers that either text wrote, or that were not the same before, have the same
+        value. Where the second text does not need them, they may be given up."""
+        old, new, questions = self._old, self._new, self._questions
+        begin = self._cut.old_position, self._cut.new_position
+        looked_at = {*old.written, *new.written, *questions.lost.get(begin, ())}
+        differing = [
+            reg
+            for reg in questions.common(pair)
+            if reg in looked_at and not self._same(old.get(reg), new.get(reg))
+        ]
+        if not differing:
+            return
+        needed = questions.new.live(pair[1])
+        reg = next((r for r in differing if r in needed), differing[0])
+        raise Differ(
+            f"{reg.name} has a different value where the paths meet again",
+            old.ended.index,
+            new.ended.index,
+            self._prover.example,
+            {} if reg in needed else {pair: frozenset(differing)},
+        )
 
     # ------------------------------------------------------------ stores
 

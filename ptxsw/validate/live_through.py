@@ -76,10 +76,10 @@ class LiveThrough:
         expresses by registers of the first, or lanes vote on: a path may tell more of these."""
         registers = self._extra.get(pair)
         if registers is None:
-            p, q = pair
-            extra = self._new.live(q) - self._basis.common(p)
+            _, q = pair
+            extra = self._new.live(q) - self._basis.common(pair)
             held = self._new.equations.at(q) if extra else 0
-            derivable = dict.fromkeys(self._basis.common(p), True)
+            derivable = dict.fromkeys(self._basis.common(pair), True)
             asked = self._asked
             registers = [r for r in extra if r in asked or not self._told(r, held, derivable)]
             self._extra[pair] = registers

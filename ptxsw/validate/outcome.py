@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from ptxsw.ptx.ir import Reg
+
 
 class Proved(Struct, frozen=True):
     """Wherever the first kernel is defined, the second does the same; given `assumptions`. There
@@ -53,8 +55,11 @@ class Differ(Exception):
         old: int | None = None,
         new: int | None = None,
         example: Mapping[str, int] | None = None,
+        without: Mapping[tuple[int, int], frozenset[Reg]] | None = None,
     ) -> None:
+        """`without`: registers, by pairs of places, without which a proof might go on."""
         super().__init__(reason)
+        self.without = without or {}
         self.reason, self.old, self.new = reason, old, new
         self.example = example or {}
 

@@ -18,6 +18,7 @@ from ptxsw.changes.assumptions import CONTRACTION, PARAMETERS_ARE_GLOBAL
 from ptxsw.emulator.budget import Budget
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx.ir import Instruction
+from ptxsw.validate.basis import Lost
 from ptxsw.validate.contraction import pairs
 from ptxsw.validate.cut_point_map import CutPointMap
 from ptxsw.validate.cuts import Cut
@@ -34,6 +35,8 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     Then equal registers and equal memory make equal registers and memory."""
     (p, q), old, new = pair, context.basis.old, context.basis.new
     relation, run = context.relation, _rest(context.basis.old, p)
+    if pair in context.basis.lost:
+        return False  # not all registers are equal
     if not _same_code(old, new, p, q, len(run)):
         return False
     # A comparison would end in the middle of the block, where something may be claimed.
@@ -168,6 +171,7 @@ class Validation:
     def _prove(self, pair: Pair) -> None:
         """Compare the texts from one pair of places to the next ones."""
         first: Differ | None = None
+        without: Lost = {}
         claimed = self._relation.claims.speaks_of_memory(pair[0])
         # With the `whole` symbolic run of the first kernel or without it, each strictly first. For
         # claims about memory, which mostly take the run, that comes first.
@@ -177,7 +181,7 @@ class Validation:
             try:
                 cut = self._attempt(pair, lenient, whole)
             except Differ as differ:
-                first = first or differ
+                first, without = first or differ, without or differ.without
                 continue
             basis = self.context.basis
             if cut.old.runner.windows.assumed:
@@ -185,6 +189,7 @@ class Validation:
             basis.assumptions.update(cut.view.assumptions if cut.view is not None else {})
             return
         assert first is not None
+        first.without = without
         raise first
 
     def _may_end_otherwise(self) -> bool:

@@ -9,7 +9,7 @@ from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.validate.barrier_pairs import BarrierPairs
-from ptxsw.validate.basis import Basis
+from ptxsw.validate.basis import NOTHING, Basis, Lost
 from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.cut_point_map import CutPointMap, Worklist
 from ptxsw.validate.edit_map import EditMap
@@ -36,10 +36,11 @@ class ProofContext:
         budget: Budget,
         *,
         thorough: bool = False,
+        lost: Lost = NOTHING,
     ) -> None:
         """With `thorough`, what a symbolic run of the first kernel knows counts everywhere."""
         exact = any(map(is_inequality, claims))
-        self.basis = basis = Basis(old, new, assume, budget, exact=exact)
+        self.basis = basis = Basis(old, new, assume, budget, exact=exact, lost=lost)
         self.worklist = Worklist()
         self.images = images = CutPointMap((basis.old, basis.new), edits.images, claims)
         self.barrier_pairs = BarrierPairs(basis.old, basis.new)

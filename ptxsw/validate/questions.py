@@ -250,7 +250,7 @@ class Questions:
     ) -> None:
         self._basis, self._terms, self._prover = basis, basis.terms, basis.prover
         self.equality, self.memory, self.old = basis.equality, basis.memory, basis.old
-        self.common = basis.common
+        self.common, self.lost, self.new = basis.common, basis.lost, basis.new
         self.images, self._waiting_lanes = images, waiting_lanes
         self._declared, self._lanes = declared, lanes
         self._multiples_where: dict[tuple[Term, ...], Multiples] = {}

@@ -59,7 +59,7 @@ class Relation:
         p, q = pair
         self._memory.aliases.forget_accesses()
         old_runner, new_runner = self._runners(lenient)
-        live = self._common(p)
+        live = self._common(pair)
         terms = self._lanes.common_terms(p, whole=whole)
         points = self._old.points(p)
         old = Registers(old_runner, self._old, p, terms.get, points=points)

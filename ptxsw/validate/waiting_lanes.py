@@ -62,7 +62,7 @@ class WaitingLanes:
         """Note which predicates that lanes vote on are known where a lane waits."""
         merged = self._lanes.merged
         if merged is not None:
-            asked = merged.asked & (self._new.live(pair[1]) - self._common(pair[0]))
+            asked = merged.asked & (self._new.live(pair[1]) - self._common(pair))
             self._truths[pair] = {r: self._truth(cut.new.get(r), cut.conditions) for r in asked}
 
     def _truth(self, value: Term, given: tuple[Term, ...]) -> bool | None:

@@ -167,3 +167,21 @@ def test_names_of_functions_exchanged_are_no_proof() -> None:
     other = other[:kernel] + CALLS[CALLS.index(".visible") :]
     assert ".func (.reg .b32 %out) thrice(.reg .b32 %in) { add" in other
     assert isinstance(judged(CALLS, other), Unproved)
+
+
+SUNK = TEXT.replace("add.s64 %rd5, %rd2, %rd3;\n", "").replace(
+    "$DONE:", "$DONE:\nadd.s64 %rd5, %rd2, %rd3;"
+)
+
+
+def test_a_computation_may_wait_until_it_is_needed() -> None:
+    """Or be made before it is: where it is not needed, its register may hold anything."""
+    assert SUNK != TEXT
+    assert isinstance(judged(TEXT, SUNK), Proof)
+    assert isinstance(judged(SUNK, TEXT), Proof)
+
+
+@pytest.mark.parametrize("wrong", ["add.s64 %rd5, %rd2, %rd4;", "", "add.s64 %rd5, %rd1, %rd3;"])
+def test_but_has_to_be_made_by_then(wrong: str) -> None:
+    other = SUNK.replace("add.s64 %rd5, %rd2, %rd3;", wrong)
+    assert isinstance(judged(TEXT, other), Unproved)
