@@ -43,7 +43,9 @@ from ptxsw.report.weights import moved_sectors, waste, wavefronts, weight, worst
 
 _MOST_SMT2 = 1_000_000  # characters of proofs in one file
 _MOST_ROWS = 400  # rows of a table of one kernel
-_SCRIPTS = ("dom", "colours", "listing", "pictures", "findings", "detail", "ranking", "main")
+_SCRIPTS = (
+    "dom", "colours", "listing", "splitter", "pictures", "findings", "detail", "ranking", "main",
+)  # fmt: skip
 
 _FILE = pattern(r'^(\s*\.file\s+\d+\s+")[^"]*[/\\](?=[^"/\\]+")')  # with directories
 

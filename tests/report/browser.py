@@ -91,6 +91,12 @@ class Browser:
             "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": params}
         )
 
+    def drag(self, x: int, y: int, by: int) -> None:
+        """The mouse takes hold at a place and goes `by` pixels to the right."""
+        for kind, at in (("Pressed", x), ("Moved", x + by), ("Released", x + by)):
+            params = {"type": f"mouse{kind}", "x": at, "y": y, "button": "left", "clickCount": 1}
+            self._post("/goog/cdp/execute", {"cmd": "Input.dispatchMouseEvent", "params": params})
+
     def complaints(self) -> list[str]:
         """What the page wrote to the console."""
         return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]

@@ -207,6 +207,71 @@ def test_source_ptx_and_machine_code_side_by_side(browser: Browser, tmp_path: Pa
     assert browser.complaints() == []
 
 
+WIDTHS = (
+    "return [...document.querySelectorAll('{}')]"
+    ".map((one) => Math.round(one.getBoundingClientRect().width))"
+)
+
+
+def test_columns_are_dragged(browser: Browser, tmp_path: Path) -> None:
+    """By the mouse and by keys; what one column gains the next one loses."""
+    path = tmp_path / "transpose.html"
+    path.write_text(beside(ROOT / "tests/report/ptx/transpose.ptx", ROOT / "tests/report/cuda"))
+    browser.resize(1600, 1000)
+    browser.open(path)
+    widths = WIDTHS.format(".pane:not([hidden])")
+    source, ptx, *machine = before = browser.run(widths)
+    assert source >= 600  # 75 characters of a line
+    browser.drag(source, 500, -100)
+    assert browser.run(widths) == pytest.approx([source - 100, ptx + 100, *machine], abs=1)
+    browser.run("document.querySelector('.pane.ptx .splitter').focus()")
+    browser.keys("\ue014")  # to the right
+    assert browser.run(widths) == pytest.approx([source - 76, ptx + 76, *machine], abs=1)
+    browser.drag(sum(before), 500, -200)
+    assert browser.run(WIDTHS.format("#texts")) == pytest.approx([sum(before) - 200], abs=1)
+    browser.drag(sum(before) - 200, 500, -3000)  # further than can be
+    [texts] = browser.run(WIDTHS.format("#texts"))
+    assert 100 < texts < 600
+    browser.resize(1500, 1000)
+    assert browser.complaints() == []
+
+
+def test_on_a_phone_findings_stand_below_their_lines(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "transpose.html"
+    path.write_text(beside(ROOT / "tests/report/ptx/transpose.ptx", ROOT / "tests/report/cuda"))
+    shown = (
+        "return [...document.querySelectorAll('.source .beside')].filter((b) => b.offsetHeight)"
+        ".map((b) => [b.previousElementSibling.innerText, b.innerText, b.offsetWidth])"
+    )
+    try:
+        browser.resize(1600, 1000)
+        browser.open(path)
+        assert browser.run(shown) == []  # there is a column for them
+        browser.resize(400, 900)
+        browser.open(path)
+        [(text, width)] = [found[1:] for found in browser.run(shown) if "tile[x][y]" in found[0]]
+        assert width <= 400
+        assert text.startswith("! 32-way conflict (bank-conflicts)") and "Pad the rows" in text
+    finally:
+        browser.resize(1500, 1000)
+
+
+def test_a_legend_and_what_is_missing(browser: Browser, tmp_path: Path) -> None:
+    text = (KERNELGEN / "jacobi.ptx").read_text()
+    result = pipeline.inspect(text, pipeline.Options(mode="force"), "jacobi.ptx")
+    note = "no nvdisasm found; `pip install 'ptxsw[sass]'`"
+    path = tmp_path / "jacobi.html"
+    path.write_text(page(result.report, text, result.edits, {}, code=MachineCode(None, (), note)))
+    browser.open(path)
+    assert f"machine code\n{note}" in browser.run(
+        "return document.getElementById('facts').innerText"
+    )
+    browser.click("#legend summary")
+    legend = browser.run("return document.getElementById('legend').innerText")
+    assert "passes through the 32 banks of shared memory; 1 is best" in legend
+    assert browser.complaints() == []
+
+
 def test_no_path_of_the_machine_is_told(tmp_path: Path) -> None:
     text = (ROOT / "tests/report/ptx/transpose.ptx").read_text()
     text = text.replace('"transpose.cu"', '"/home/somebody/work/transpose.cu"')
@@ -276,7 +341,7 @@ def test_keys_are_enough(browser: Browser, jacobi: Path) -> None:
     assert browser.run(TITLE) == "jacobi, line 70: ld.global.nc.f32"
     browser.keys("/")
     assert browser.run("return document.activeElement.id") == "find"
-    visible = "return getComputedStyle(document.querySelector('.new')).display"
+    visible = "return getComputedStyle(document.querySelector('.line.new')).display"
     assert browser.run(visible) == "flex"
     signs = (
         "return [...document.querySelectorAll('.new .sign')].every((s) => s.textContent === '+')"

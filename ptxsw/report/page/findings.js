@@ -26,6 +26,18 @@ class Findings {
     return this.byLine.get(line) || [];
   }
 
+  // What stands below a line on a narrow screen: the findings whose first line it is.
+  beside(found) {
+    if (!found.length) return null;
+    const box = node("div", { class: `beside ${found[0].finding.level}` });
+    for (const { finding } of found) {
+      box.append(node("details", finding === this.all[0].finding ? { open: "" } : {},
+        node("summary", {}, `${SIGNS[finding.level]} ${finding.measure} (${finding.rule.replace("ptxsw-", "")})`),
+        node("p", {}, ...prose(finding.what)), node("p", {}, ...prose(finding.advice))));
+    }
+    return box;
+  }
+
   // Is a fault found at a line that is more than a note? Without findings nobody knows.
   flags(line) {
     return this.at(line).some((one) => one.finding.level !== "note");

@@ -8,10 +8,12 @@ class Listing {
   // Each entry has `text`; `id`; `number`, shown before it; `sign`, "+" for a line that comes and
   // "-" for one that goes; `line`, the PTX line with which it is linked. `gutter` makes the mark of
   // an entry, or null.
-  constructor(title, name, entries, gutter) {
+  // `below` makes what stands below an entry, or null.
+  constructor(title, name, entries, gutter, below = () => null) {
     this.entries = entries;
     this.tokens = TOKENS[name];
     this.gutter = gutter;
+    this.below = below;
     this.marked = new Set();
     this.showsNew = true;
     this.lines = node("div", { class: "lines", tabindex: 0, role: "group", "aria-label": title });
@@ -46,7 +48,10 @@ class Listing {
     const box = this.boxes[number];
     if (!box || box.hasChildNodes()) return;
     const first = number * TOGETHER;
-    box.append(...this.entries.slice(first, first + TOGETHER).map((e, i) => this.row(e, first + i)));
+    this.entries.slice(first, first + TOGETHER).forEach((entry, i) => {
+      const below = this.below(entry);
+      box.append(this.row(entry, first + i), ...(below ? [below] : []));
+    });
     box.style.height = "";
   }
 

@@ -85,11 +85,13 @@ const ptx = new Listing("PTX", "ptx", data.ptx.map(([sign, text]) => {
   if (sign === "+") return { sign, text };
   number += 1;
   return { sign, text, number, line: number, id: `L${number}` };
-}), (entry) => entry.line && heat([entry.line], true));
+}), (entry) => entry.line && heat([entry.line], true),
+(entry) => findings.beside(findings.all.filter(({ finding }) => finding.line === entry.line)));
 
 const sources = data.sources.map(([name, lines], file) => (lines.length ? new Listing(name, "source",
   lines.map((text, at) => ({ text, number: at + 1, id: `S${file}-${at + 1}`, place: `S${file}-${at + 1}` })),
-  (entry) => heat(linesOf.get(entry.place) || [], false)) : null));
+  (entry) => heat(linesOf.get(entry.place) || [], false),
+  (entry) => findings.beside(findings.all.filter(({ finding }) => originOf.get(finding.line) === entry.place))) : null));
 
 const machineEntries = [];
 const machineAt = new Map();  // where an instruction stands in the listing
@@ -112,9 +114,8 @@ for (const listing of listings) {
   listing.box.hidden = listing !== ptx;
   texts.append(listing.box);
 }
-if (data.machine.note) texts.append(node("p", { class: "hint" }, data.machine.note));
 
-// Wide windows show several texts side by side, narrow ones one.
+// Wide windows show as many texts side by side as can be read, narrow ones one: the source first.
 const toggles = new Map(listings.map((listing) => {
   const title = listing.box.getAttribute("aria-label");
   return [listing, button(title, () => toggle(listing), { "aria-pressed": "false" })];
@@ -129,15 +130,27 @@ function toggle(listing) {
 }
 function showToggles() {
   for (const [listing, toggler] of toggles) toggler.setAttribute("aria-pressed", String(!listing.box.hidden));
+  showSplitters();
 }
+const READABLE = 440;  // pixels of a text
 function showAsFits() {
   const busiest = sources.filter(Boolean)
     .map((listing) => [listing.entries.filter((e) => linesOf.has(e.place)).length, listing])
     .sort((a, b) => b[0] - a[0])[0];
-  for (const listing of listings) {
-    listing.box.hidden = listing !== ptx && (narrow.matches || (listing !== machine && listing !== busiest[1]));
-  }
+  const wanted = [...(busiest && busiest[0] ? [busiest[1]] : []), ptx, ...(machine ? [machine] : [])];
+  const room = narrow.matches ? 1 : Math.max(1, Math.floor(texts.clientWidth / READABLE));
+  for (const listing of listings) listing.box.hidden = !wanted.slice(0, room).includes(listing);
   showToggles();
+}
+
+const panesShown = () => listings.map((listing) => listing.box).filter((box) => !box.hidden);
+const splitters = new Map(listings.map(({ box }) =>
+  [box, splitter(box, () => panesShown()[panesShown().indexOf(box) - 1], panesShown)]));
+const side = byId("side");
+splitter(side, () => texts, () => [texts, side]);
+function showSplitters() {
+  const [first] = panesShown();
+  for (const [box, made] of splitters) made.hidden = box === first;
 }
 if (listings.length > 1) byId("panes").append(...toggles.values());
 narrow.addEventListener("change", () => { showAsFits(); relink(true); });
@@ -278,8 +291,10 @@ say("block", blocks.size > 1 ? "differs by kernel" : [...blocks][0] || "rows of 
 say("launch", "none: a loop counts as 16 iterations where its length is not known");
 say("totals of a warp", `${grouped(asked)} bytes asked for, ${plural(moved, "sector")}` +
   `${moved ? ` (${Math.round(100 * asked / (32 * moved))} % used)` : ""}, ${plural(passes, "wavefront")} of shared memory`);
+say("machine code", data.machine.note || `what ptxas makes of it for ${data.machine.arch}`);
 say("assumed", ["pointers are multiples of 128 bytes", ...assumed].join(", "));
 
+byId("about").open = !matchMedia("(max-width: 899px)").matches;
 findHottest();
 for (const listing of listings) listing.renewMarks();
 showAsFits();
