@@ -13,6 +13,7 @@ from msgspec import Struct
 from ptxsw import __version__
 from ptxsw.build import compiler_caches, gcc
 from ptxsw.build.environment import setting_problems, settings_directory
+from ptxsw.cost import disassembly
 from ptxsw.toolchain import find, ptxas
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError
@@ -33,6 +34,7 @@ def examine(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     for package in ("z3-solver", "lark", "numpy"):
         yield _package(package)
     yield from _ptxas(environ)
+    yield _nvdisasm(environ)
     first = shutil.which("ptxas", path=environ.get("PATH"))
     if first is not None:
         way = "`ptxsw exec -- COMMAND` or `ptxsw env TOOL` puts the stand-in before it"
@@ -78,6 +80,15 @@ def _version(chosen: find.PossiblePtxas) -> Diagnosis:
     if not version:
         return Diagnosis("real ptxas", f"{chosen.path} does not tell its version", good=False)
     return Diagnosis("real ptxas", f"{chosen.path} ({chosen.origin}), version {version}")
+
+
+def _nvdisasm(environ: Mapping[str, str]) -> Diagnosis:
+    """Without one, little is lost: `ptxsw.cost.disassembly` reads most code by itself."""
+    try:
+        return Diagnosis("nvdisasm", f"{disassembly.locate(environ)}: figures come from SASS")
+    except disassembly.NoNvdisasm as error:
+        lost = "no SASS in pages, and figures of rare instructions come from PTX"
+        return Diagnosis("nvdisasm", f"{error}. Without it: {lost}")
 
 
 def _settings(environ: Mapping[str, str]) -> Iterator[Diagnosis]:

@@ -40,9 +40,7 @@ from ptxsw.toolchain.settings import cache_directory
 TRIPS: Final = 16.0  # taken for every loop
 _FIRST_ARCH: Final = 70  # whose machine code is read
 _PATIENCE: Final = 20.0  # seconds for each program; it is asked for advice only
-_NEEDED: Final = (
-    "its code has instructions that only nvdisasm knows: install nvidia-cuda-nvdisasm with pip"
-)
+_NEEDED: Final = f"its code has instructions that only nvdisasm knows: {disassembly.INSTALL}"
 _PACKAGE: Final = str(Path(ptxsw.__file__).parent)
 
 

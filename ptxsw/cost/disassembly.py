@@ -64,6 +64,9 @@ _LOW: Final = 0xFFFF  # operation, form and predicate
 _HIGH: Final = 7 << 73 - 64 | _COLLECTIVE >> 64  # size, and the branch of WARPSYNC
 
 
+INSTALL = "`pip install 'ptxsw[sass]'` brings it"
+
+
 class NoNvdisasm(Exception):
     """There is no nvdisasm that can read this cubin; the message says what to do."""
 
@@ -84,7 +87,7 @@ def locate(environ: Mapping[str, str] | None = None) -> str:
     Raises NoNvdisasm."""
     path = next(places("nvdisasm", environ), None)
     if path is None:
-        raise NoNvdisasm("no nvdisasm found; install nvidia-cuda-nvdisasm with pip")
+        raise NoNvdisasm(f"no nvdisasm found; {INSTALL}")
     return path
 
 

@@ -743,7 +743,7 @@ def test_nvdisasm_is_asked_for_where_it_is_needed(
     assert names(kernel) == {"vectorize"} and (decision.kept, decision.by) == (True, "counts")
     assert decision.reason == (
         "by the rewrites' own counts; their cost in registers is not known: its code has "
-        "instructions that only nvdisasm knows: install nvidia-cuda-nvdisasm with pip"
+        "instructions that only nvdisasm knows: `pip install 'ptxsw[sass]'` brings it"
     )
 
 
