@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -251,6 +252,16 @@ def test_doctor(tmp_path: Path) -> None:
     done = ptxsw("doctor", PTXSW_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 0 and b"real ptxas" in done.stdout and b"version 1" in done.stdout
     assert done.stdout.splitlines()[-1] == b"Nothing is wrong."
+    assert re.search(rb"\n  nvdisasm +(/.*: figures come from SASS|no nvdisasm found)", done.stdout)
+
+
+def test_doctor_says_what_installs_nvdisasm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptxsw.cost.disassembly.places", lambda *_: iter(()))
+    said = ptxsw("doctor").stdout.decode()
+    assert (
+        "nvdisasm       no nvdisasm found; `pip install 'ptxsw[sass]'` brings it. Without it: "
+        "no SASS in pages, and figures of rare instructions come from PTX\n" in said
+    )
 
 
 def test_doctor_names_a_scheme_that_there_is_not() -> None:
