@@ -1,6 +1,6 @@
 """Mutants of proved pairs: is any of them proved equal that is not?
 
-    python -m benchmarks.proof_mutants OUT.jsonl [--count 5000] [--seed 0] [--seconds 2]
+    python -m benchmarks.proof_mutants OUT.jsonl [--count 5000] [--seed 0] [--longest 12000]
 
 Each 25 seeds make an equal pair (`benchmarks.equal_pairs`), and each of them changes one place of
 the second text: an opcode, modifier, operand, constant, guard, branch or the order. What `verify`
@@ -32,7 +32,6 @@ from ptxsw.verify.differential import compare
 from ptxsw.verify.invented import invent
 
 HERE = Path(__file__).parent
-LONGEST = 12_000  # characters of a text: short ones make many mutants a minute
 LIMIT_SECONDS = 20  # CPU time of a seed
 MUTANTS, TRIES = 25, 20  # of a pair; of a place to change
 OPCODES = {
@@ -48,10 +47,10 @@ MODIFIERS = {
 
 
 @cache
-def texts() -> tuple[Path, ...]:
-    """The texts of which pairs are made."""
+def texts(longest: int) -> tuple[Path, ...]:
+    """The texts of which pairs are made: short ones make many mutants a minute."""
     found = sorted(HERE.rglob("ptx/**/*.ptx"))
-    return tuple(p for p in found if p.stat().st_size <= LONGEST)
+    return tuple(p for p in found if p.stat().st_size <= longest)
 
 
 @lru_cache(4)
@@ -159,10 +158,10 @@ def _branch(text: str, kernel: Function, i: Instruction, random: Random) -> str 
     return re.sub(r"[\w$]+\s*;$", f"{random.choice(labels)};", said)
 
 
-def judged(seed: int) -> dict[str, Any]:
+def judged(seed: int, longest: int) -> dict[str, Any]:
     """What became of one seed."""
     random = Random(seed // MUTANTS)
-    path, way = random.choice(texts()), random.choice(list(WAYS))
+    path, way = random.choice(texts(longest)), random.choice(list(WAYS))
     told: dict[str, Any] = {"seed": seed, "text": str(path.relative_to(HERE)), "way": way}
     made = pair(path, way)
     random = Random(seed)
@@ -192,12 +191,12 @@ def judged(seed: int) -> dict[str, Any]:
     return told | {"outcome": "proved, and no run differs"}
 
 
-def _in_time(seed: int) -> dict[str, Any]:
+def _in_time(seed: int, longest: int) -> dict[str, Any]:
     """The same, unless it takes too long."""
     signal.signal(signal.SIGVTALRM, _stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
     try:
-        return judged(seed)
+        return judged(seed, longest)
     except TimeoutError:
         return {"seed": seed, "outcome": "took too long"}
     finally:
@@ -218,6 +217,7 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--longest", type=int, default=12_000, help="characters of a text")
     parser.add_argument("--seconds", type=float, default=2.0, help="CPU time of a proof")
     options = parser.parse_args()
     proving.SECONDS = options.seconds
@@ -225,7 +225,7 @@ def main() -> int:
     seed, count = options.seed, Counter(told["outcome"] for told in done.values())
     while count.total() - count["none"] - count["no PTX"] - count["took too long"] < options.count:
         if seed not in done:
-            told = _in_time(seed)
+            told = _in_time(seed, options.longest)
             count[told["outcome"]] += 1
             with options.out.open("a") as file:
                 file.write(json.dumps(told) + "\n")

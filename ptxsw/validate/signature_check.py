@@ -36,6 +36,10 @@ NOTHING: Mapping[str, str] = {}
 
 _LIMIT = "maxnreg"
 _THREADS, _REGISTERS = 1024, 65536  # of a block, at most
+_CONVERTS = frozenset({
+    "to", "const", "global", "local", "shared", "shared::cta", "shared::cluster", "param",
+    "param::entry", "u32", "u64",
+})  # fmt: skip
 _OLDEST = 50  # the first GPU of which all is the same but for threads and order of memory
 _OWN_COUNTERS = 70
 _TAKE_WIDER = frozenset({"cvt", "ld", "st"})  # registers (manual 9.4.1)
@@ -235,6 +239,8 @@ def _refused(function: Function, instruction: Instruction) -> str | None:
     for name in (o.name for o in instruction.operands if type(o) is Symbol):
         if _takes_none(function, instruction, name):
             return f"{instruction.name} takes no name of a variable, as {name}"
+    if instruction.opcode == "cvta" and not _CONVERTS.issuperset(instruction.modifiers):
+        return f"there is no {instruction.name}"
     for operand, width in _expected(instruction):
         if type(operand) is not Reg or not width:
             continue

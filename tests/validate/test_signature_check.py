@@ -152,3 +152,13 @@ def test_the_name_of_an_array_is_no_operand_of_a_sum() -> None:
     asked = made.replace("ld.shared.v4", "add.s64 %rd4, tile, 16;\n\tld.shared.v4")
     with pytest.raises(ParseError, match=r"'add\.s64' takes .* here, not a name"):
         outcome(FOUR, asked)
+
+
+@pytest.mark.parametrize("name", ["cvta.to.volatile.global.u64", "cvta.to.global.s64"])
+def test_a_conversion_that_there_is_not(name: str) -> None:
+    """A mutant of a proved pair that was proved, too."""
+    converted = KERNEL.replace(
+        "add.s64 %rd4, %rd1", "cvta.to.global.u64 %rd6, %rd1;\nadd.s64 %rd4, %rd6"
+    )
+    other = judged(converted, converted.replace("cvta.to.global.u64", name))
+    assert f"there is no {name}" in str(other)
