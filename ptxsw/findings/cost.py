@@ -185,6 +185,7 @@ def lost(group: Group) -> Busy:
     }
 
 
+@lru_cache(maxsize=1)
 def busy(scene: Scene) -> Busy:
     """What a kernel asks of each resource: issue slots, pipelines (of the GPU that stands for the
     target), L1 and L2 cache, and the banks of shared memory. Empty where tensor cores work: then

@@ -12,6 +12,7 @@ import ast
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from ptxsw.ptx.patterns import pattern
 
 Block = tuple[int, int, int]
 
-_COMMENT = pattern(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+_COMMENT = pattern(r"//[^\n]*+|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*+(?:\"|$)", re.DOTALL)
 _NUMBER = pattern(
     r"#[ \t]*define[ \t]+(\w+)[ \t]+([^\n\\]+)$"
     r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:unsigned\s+|long\s+|std::)*(?:int|size_t|unsigned)"
@@ -48,7 +49,10 @@ _SIZES = {
 }
 _SIZEOF = pattern(rf"sizeof\s*\(\s*({'|'.join(_SIZES)})\s*\)")
 _LONGEST = 100  # characters of an expression that is computed
-_MOST = 1024  # threads of a block
+_LARGEST = 1 << 19  # characters of a file that is read
+_LONG = 4_000  # characters of a list of parameters
+_LAUNCHES = 32  # of one kernel
+_MOST = 1024  # threads of a block; places in a file that are looked at
 
 
 class Launch(Struct, frozen=True):
@@ -71,7 +75,10 @@ class KernelSource(Struct, frozen=True):
     @classmethod
     def read(cls, kernel: str, lines: Sequence[str]) -> KernelSource:
         """The source of a kernel of this PTX name among the lines of a file."""
-        text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", "\n".join(lines))
+        whole = "\n".join(lines)
+        if len(whole) > _LARGEST:
+            return cls()
+        text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", whole)
         name = _short(readable(kernel) or kernel)
         numbers = _numbers(text)
         return cls(text, tuple(_parameters(text, name)), _launch(text, name, numbers), numbers)
@@ -97,7 +104,8 @@ class KernelSource(Struct, frozen=True):
         """The declaration of an array of two dimensions or more whose rows, of `row` elements now,
         have some elements more; None where the source has no such one."""
         name = self.variable(symbol)
-        declared = re.search(rf"\b{re.escape(name)}\s*((?:\[[^\[\]]+\]\s*){{2,}})[;,=]", self.text)
+        array = rf"\b{re.escape(name)}\s*((?:\[[^\[\]]{{1,99}}\]\s*){{2,4}})[;,=]"
+        declared = re.search(array, self.text)
         if not name or declared is None:
             return None
         *outer, last = re.findall(r"\[\s*([^\[\]]+?)\s*\]", declared[1])
@@ -123,11 +131,13 @@ def _short(name: str) -> str:
 
 def _parameters(text: str, name: str) -> Iterator[str]:
     """The names of a kernel's parameters."""
-    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
-        before = text[max(text.rfind(end, 0, match.start()) for end in ";}{") + 1 : match.start()]
-        inside = _inside(text, match.end())
-        if "__global__" not in before or inside is None:
+    for match in islice(re.finditer(rf"\b{re.escape(name)}\s*\(", text), _MOST):
+        before = text[max(0, match.start() - _LONG) : match.start()]
+        if "__global__" not in before[max(map(before.rfind, ";}{")) + 1 :]:
             continue
+        inside = _inside(text, match.end())
+        if inside is None:
+            return
         for one in _parts(inside):
             found = _NAME_AT_END.search(one.strip())
             yield found[1] if found else ""
@@ -137,7 +147,8 @@ def _parameters(text: str, name: str) -> Iterator[str]:
 def _launch(text: str, name: str, numbers: Mapping[str, str]) -> Launch | None:
     """The launch of a kernel, where all launches have one block that the text says literally."""
     launches: list[Launch] = []
-    for match in re.finditer(rf"\b{re.escape(name)}\s*(?:<[^<>;]*>\s*)?<<<(.*?)>>>", text, re.S):
+    called = rf"\b{re.escape(name)}\s*(?:<[^<>;]{{0,400}}>\s*)?<<<([^;]{{0,400}}?)>>>"
+    for match in islice(re.finditer(called, text), _LAUNCHES):
         parts = list(_parts(match[1]))
         block = _block(text[: match.start()], parts[1].strip(), numbers) if parts[1:] else None
         if block is None:
@@ -173,7 +184,7 @@ def _block(before: str, written: str, numbers: Mapping[str, str]) -> Block | Non
 
 def _dim3s(text: str) -> Iterator[tuple[str, str]]:
     """The names and sizes of variables: `dim3 block(16, 16), grid = dim3(64);`."""
-    for match in re.finditer(r"\bdim3\s+([^;]{1,500});", text):
+    for match in islice(re.finditer(r"\bdim3\s+([^;]{1,400});", text), _MOST):
         for one in _parts(match[1]):
             named = re.fullmatch(r"\s*(\w+)\s*(?:=\s*)?(?:dim3\s*)?[({](.*)[)}]\s*", one, re.DOTALL)
             if named is not None:
@@ -192,7 +203,7 @@ def _shape(written: str, numbers: Mapping[str, str]) -> Block | None:
 def _inside(text: str, start: int) -> str | None:
     """What stands between brackets, the first of which is before `start`."""
     depth = 1
-    for at in range(start, len(text)):
+    for at in range(start, min(len(text), start + _LONG)):
         depth += (text[at] == "(") - (text[at] == ")")
         if not depth:
             return text[start:at]

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.pointers import Pointers, pointers, unrelated
 from ptxsw.findings.base import Draft, Scene, Site, plural, rule, these
-from ptxsw.findings.cost import groups
+from ptxsw.findings.cost import busy, gain, groups
 from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
@@ -229,6 +229,9 @@ def _name(scene: Scene, site: Site) -> str:
     return " or ".join(f"`{name.removeprefix(prefix)}`" for name in names) or "a loaded pointer"
 
 
+_MATTERS = 0.05  # of the kernel's bound
+
+
 @rule("ptxsw-neighbour-loads", "Loads fetch what a neighbouring lane has just fetched.")
 def neighbour_loads(scene: Scene) -> Iterator[Draft]:
     for group in groups(scene):
@@ -236,6 +239,10 @@ def neighbour_loads(scene: Scene) -> Iterator[Draft]:
         if not again:
             continue
         count = len(again)
+        saves = {"l1": sum(site.times * (site.shown.sectors or 1) for site in again)}
+        shares = gain(scene, busy(scene), saves)
+        matters = shares is not None and shares[1] >= _MATTERS
+        rewrite = ", or try `ptxsw optimize --mode force --rewrites shuffle`"
         yield scene.finding(
             neighbour_loads, "note", scene.heaviest_first(again),
             measure=f"{count} of {plural(len(group.sites), 'load')}",
@@ -243,12 +250,6 @@ def neighbour_loads(scene: Scene) -> Iterator[Draft]:
             "bytes that a neighbouring lane has just fetched. Such a load hits the L1 cache, but "
             "costs a pass through it.",
             advice="Change nothing unless the L1 cache bounds the kernel. If it does, load a tile "
-            "into shared memory"
-            + (
-                ", or try `ptxsw optimize --mode force --rewrites shuffle`."
-                if scene.works("shuffle")
-                else "."
-            ),
-            saves={"l1": sum(site.times * (site.shown.sectors or 1) for site in again)},
-            loads=count, times=group.times,
+            f"into shared memory{rewrite * (matters and scene.works('shuffle'))}.",
+            saves=saves, loads=count, times=group.times,
         )  # fmt: skip

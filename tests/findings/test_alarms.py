@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import process_time
 
 import pytest
 
@@ -447,3 +448,27 @@ def test_blocks_by_the_indices_of_a_kernel(x: int, y: int, told: str) -> None:
     expected = "warning" if x % 32 == 0 or (x, y) == (16, 16) else "note"
     assert {one.level for one in findings} == {expected}
     assert not any(one.rule in ("ptxsw-idle-lanes", "ptxsw-occupancy") for one in findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__global__ void kernel(" + "(" * 200_000,
+        "kernel<<<" * 50_000,
+        "kernel(" * 50_000,
+        "dim3 b(1, 1); " * 9_000 + "kernel<<<1, b>>>(x);" * 900,
+        "/*" * 100_000,
+        '"' * 200_000,
+        "#define A " * 40_000,
+        "As[1]" * 90_000,
+        "kernel<<<1, " + "(" * 5_000 + "1" + ")" * 5_000 + ">>>();",
+        "kernel" + "<" * 200_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_source_may_say_anything(text: str) -> None:
+    """Whoever wrote the PTX chose its sources: reading one takes no long time."""
+    begin = process_time()
+    source = KernelSource.read("kernel", text.split("\n"))
+    assert source.padded("_ZZ6kernelE2As", elements=1, row=32) is None
+    assert process_time() - begin < 1

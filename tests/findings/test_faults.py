@@ -16,6 +16,11 @@ from ptxsw.report.layout import plain
 from ptxsw.report.messages import Located
 from ptxsw.toolchain.ptxas import NoPtxas, locate
 
+NO_ESTIMATE = frozenset({
+    "ptxsw-exposed-copies", "ptxsw-launch-bounds", "ptxsw-occupancy", "ptxsw-register-ceiling",
+    "ptxsw-spills",
+})  # fmt: skip
+"""Rules about latency and registers, which change no figure of the bound."""
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 
@@ -49,6 +54,7 @@ def test_fault_comes_first(name: str, found: Mapping[str, CheckedFile]) -> None:
     assert first.finding.rule == FAULTS[name]
     assert first.path in (f"benchmarks/programs/faults/cuda/{n}" for n in (f"{name}.cu", "many.h"))
     assert first.text and first.finding.weight > 0
+    assert (first.finding.gain is None) is (FAULTS[name] in NO_ESTIMATE)
 
 
 @pytest.mark.parametrize("name", FAULTS)
