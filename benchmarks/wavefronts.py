@@ -55,12 +55,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Executed:
-    """What a launch did: the requests of each access and which instructions were executed, by
-    their offsets in the text; and how many loads of global memory its warps have executed."""
+    """What a launch did: the requests of each access, and the opcodes of the instructions that
+    were executed, by their offsets in the text; and how many loads of global memory its warps
+    have executed."""
 
     requests: Mapping[int, Sequence[Request]]
-    instructions: Collection[int]
+    opcodes: Mapping[int, str]
     loads: int
+
+    @property
+    def instructions(self) -> Collection[int]:
+        return self.opcodes.keys()
 
 
 def execute(module: Module, kernel: str, run: Run) -> Executed:
@@ -73,7 +78,7 @@ def execute(module: Module, kernel: str, run: Run) -> Executed:
         machine = Machine(program, geometry, 0, geometry.blocks, Converging(), None, seen, LIMIT)
         machine.run()
     done = {
-        instruction.span.start
+        instruction.span.start: instruction.opcode
         for code in program.codes.values()
         for instruction, warps in zip(code.instructions, code.warps, strict=True)
         if warps

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.gpu.counters import TABLE
 from benchmarks.gpu.report import INVENTED, SUMMARY
 from benchmarks.provenance import RESULTS, ROOT
 
@@ -26,14 +27,27 @@ def folders(results: Path = RESULTS) -> list[Path]:
 
 def text(found: Sequence[Path]) -> str:
     """The page. What an interpreter stood for is no result."""
-    summaries = [(folder / SUMMARY).read_text(encoding="utf-8") for folder in found]
-    measured = [summary for summary in summaries if INVENTED not in summary]
+    summaries = {folder: (folder / SUMMARY).read_text(encoding="utf-8") for folder in found}
+    measured = [
+        summary + _counters(folder / TABLE)
+        for folder, summary in summaries.items()
+        if INVENTED not in summary
+    ]
     results = _measured(measured) if measured else (_HERE / "nothing.md").read_text()
     return (_HERE / "measured.md").read_text().replace("{results}", results)
 
 
 def _measured(summaries: Sequence[str]) -> str:
     return "\n".join(line for summary in summaries for line in _lower(summary)) + "\n"
+
+
+def _counters(table: Path) -> str:
+    """What a table of the hardware's counters says above its rows."""
+    if not table.exists():
+        return ""
+    lines = [line for line in table.read_text(encoding="utf-8").splitlines() if line[:1] == "#"]
+    said = "\n".join(f"- {line.removeprefix('# ')}" for line in lines if "device:" not in line)
+    return f"\n## Counted alike?\n\nBy the interpreter, and by Nsight Compute:\n\n{said}\n"
 
 
 def _lower(summary: str) -> Iterator[str]:
