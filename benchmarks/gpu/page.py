@@ -13,6 +13,8 @@ from benchmarks.gpu.report import INVENTED, SUMMARY
 from benchmarks.provenance import RESULTS, ROOT
 
 _HERE = Path(__file__).parent
+NOTES = "notes.md"
+"""Beside the results, by hand: what was found out about them since."""
 PAGE = ROOT / "docs" / "measured.md"
 
 
@@ -29,7 +31,7 @@ def text(found: Sequence[Path]) -> str:
     """The page. What an interpreter stood for is no result."""
     summaries = {folder: (folder / SUMMARY).read_text(encoding="utf-8") for folder in found}
     measured = [
-        summary + _counters(folder / TABLE)
+        _with_notes(summary, folder / NOTES) + _counters(folder / TABLE)
         for folder, summary in summaries.items()
         if INVENTED not in summary
     ]
@@ -39,6 +41,14 @@ def text(found: Sequence[Path]) -> str:
 
 def _measured(summaries: Sequence[str]) -> str:
     return "\n".join(line for summary in summaries for line in _lower(summary)) + "\n"
+
+
+def _with_notes(summary: str, notes: Path) -> str:
+    """What somebody found out about the results stands before the bad news."""
+    if not notes.exists():
+        return summary
+    head, news, rest = summary.partition("## Bad news first")
+    return f"{head}## What became of it\n\n{notes.read_text(encoding='utf-8')}\n{news}{rest}"
 
 
 def _counters(table: Path) -> str:

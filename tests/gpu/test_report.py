@@ -55,7 +55,9 @@ def test_the_page_with_and_without_a_gpu(tmp_path: Path) -> None:
             f"# {device}\n\n{invented if device == 'interpreter' else '- date'}\n\n## Faster?\n"
         )
         (tmp_path / name / "summary.md").write_text(content)
+    (tmp_path / "gpu" / "notes.md").write_text("- It was the weather.\n")
     found = page.text(page.folders(tmp_path))
+    assert "#### What became of it\n\n- It was the weather.\n" in found
     assert "### NVIDIA H100\n" in found and "#### Faster?" in found
     assert "### interpreter" not in found and "Nothing was measured" not in found
 

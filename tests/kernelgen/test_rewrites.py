@@ -61,13 +61,13 @@ def test_iterations_of_a_loop_are_counted_in_what_is_executed() -> None:
     slow = [("LDG.E", 90), ("LDG.E", 90), *(("FADD", 90) for _ in range(4)), ("BRA", 90)]
     added = [("IADD3", 60), ("BRA", 70), ("NOP", 70), ("MOV", None)]  # the last by ptxas itself
     made = [_instruction(opcode, at) for opcode, at in (*way, *slow, *added)]
-    executed = Executed({}, {10, 20, 30, 40, 50, 60, 70}, 1)
+    executed = Executed({}, dict.fromkeys(range(10, 80, 10), "add"), 1)
     loop = of_loop(made, executed, sums=2)
     assert loop == Loop(instructions=8, loads=1, stores=0, iterations=2)
     assert loop.each_iteration == 4
     unknown = of_loop(made, executed, sums=0)
     assert (unknown.iterations, unknown.each_iteration) == (None, None)
-    both = of_loop(made, Executed({}, {*executed.instructions, 90}, 3), sums=2)
+    both = of_loop(made, Executed({}, {**executed.opcodes, 90: "add"}, 3), sums=2)
     assert (both.iterations, both.each_iteration) == (4, 15 / 4)
 
 
