@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from ptxsw.findings.baseline import Usage, free, usages, worse
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import PtxError
 from ptxsw.report.messages import Located, located
-from ptxsw.report.model import Finding
+from ptxsw.report.model import Finding, Kernel
 from ptxsw.report.sarif import RulePage
 from ptxsw.report.serial import Report
 from ptxsw.report.source_files import SourceFiles
@@ -102,10 +102,16 @@ def _listed(text: str) -> list[str]:
 # ---------------------------------------------------------------- one file
 
 
-def answer(task: Task) -> CheckedFile:
-    """What is asked of one file; whatever is wrong with it is in the answer."""
+Finished = Callable[[int, int, Kernel], None]
+
+
+def answer(
+    task: Task, jobs: int = 1, finished: Finished = lambda done, of, kernel: None
+) -> CheckedFile:
+    """What is asked of one file; whatever is wrong with it is in the answer. `finished` is told of
+    each kernel: how many of how many of its text are done."""
     try:
-        checked = _findings(task) if task.findings else CheckedFile(task.path)
+        checked = _findings(task, jobs, finished) if task.findings else CheckedFile(task.path)
         used = _usages(task) if task.resources else {}
         return replace(checked, usages=used)
     except (PtxError, inputs.UnreadableInput, ValueError) as error:
@@ -116,7 +122,7 @@ def answer(task: Task) -> CheckedFile:
         )
 
 
-def _findings(task: Task) -> CheckedFile:
+def _findings(task: Task, jobs: int, finished: Finished) -> CheckedFile:
     from ptxsw.driver import pipeline
 
     reports: list[Report] = []
@@ -126,7 +132,7 @@ def _findings(task: Task) -> CheckedFile:
         sources = SourceFiles(ptx.directory, task.source_roots)
         report = pipeline.check(
             ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas,
-            launches=task.launches, sources=sources,
+            launches=task.launches, sources=sources, jobs=jobs, finished=finished,
         )  # fmt: skip
         reports.append(report)
         findings += located(report, ptx.text, sources)
@@ -166,19 +172,50 @@ def _assembled(task: Task) -> list[bytes]:
 # ---------------------------------------------------------------- many files
 
 
+class CheckWatch(Protocol):
+    """Told how many of `total` things are done, and what was found on the way."""
+
+    total: int
+
+    def __call__(self, done: int, name: str) -> None: ...
+    def say(self, line: str) -> None: ...
+
+
 def answers(
-    paths: Sequence[str], task: Task, jobs: int, step: Callable[[int, str], None]
+    paths: Sequence[str], task: Task, jobs: int, step: CheckWatch
 ) -> tuple[CheckedFile, ...]:
-    """What is asked of each file, in their order. `step` is told how many are done."""
+    """What is asked of each file, in their order. `step` is told how many files are done, or how
+    many kernels of the only one."""
     tasks = [
         replace(task, path=path, data=task.data if path == inputs.STDIN else None) for path in paths
     ]
     by_number: dict[int, CheckedFile] = {}
-    step(0, "")
-    for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n]), jobs):
+
+    def finished(done: int, of: int, kernel: Kernel) -> None:
+        step.total = of
+        for finding in kernel.findings or ():
+            _say(step, paths[0], finding)
+        step(done, readable(kernel.name) or kernel.name)
+
+    step(0, paths[0] if len(paths) == 1 else "")
+    if len(tasks) == 1:
+        return (answer(tasks[0], jobs, finished),)
+    each = max(1, jobs // len(tasks))
+    for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n], each), jobs):
         by_number[number] = one
+        for found in one.findings:
+            _say(step, one.path, found.finding)
         step(len(by_number), paths[number])
     return tuple(by_number[number] for number in range(len(tasks)))
+
+
+def _say(step: CheckWatch, path: str, finding: Finding) -> None:
+    """A finding of more than a note, on one line: all of it is told at the end."""
+    if finding.level == "note":
+        return
+    place = f"{finding.file}:{finding.source_line}" if finding.file else f"{path}:{finding.line}"
+    kernel = readable(finding.kernel) or finding.kernel
+    step.say(f"{place}: {finding.level}: {finding.measure} in {kernel} [{finding.rule}]")
 
 
 def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: float) -> Summary:

@@ -56,18 +56,30 @@ def counting(verb: str) -> Iterator[_Counter | None]:
         yield _Counter(step) if sys.stderr.isatty() else None
 
 
+class Bar:
+    """Is called with how many things are done, and the name of one."""
+
+    def __init__(self, step: Callable[[str], None], total: int) -> None:
+        self._step, self.total = step, total
+        self._began = time.monotonic()
+
+    def __call__(self, done: int, name: str) -> None:
+        filled = _WIDTH * done // max(1, self.total)
+        drawn = "#" * filled + "-" * (_WIDTH - filled)
+        self._step(f"[{drawn}] {done}/{self.total} {name[-_LONGEST:]}")
+
+    def say(self, line: str) -> None:
+        """A line that stays above the bar, where somebody has waited for long enough to like it."""
+        if sys.stderr.isatty() and time.monotonic() - self._began > _PATIENCE:
+            self._step("")
+            sys.stderr.write(f"{line}\n")
+
+
 @contextmanager
-def bar(verb: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Gives what is to be called with how many things are done, and the name of one: a bar on
-    standard error, until the end."""
+def bar(verb: str, total: int) -> Iterator[Bar]:
+    """A bar on standard error, until the end."""
     with working(verb) as step:
-
-        def show(done: int, name: str) -> None:
-            filled = _WIDTH * done // max(1, total)
-            drawn = "#" * filled + "-" * (_WIDTH - filled)
-            step(f"[{drawn}] {done}/{total} {name[-_LONGEST:]}")
-
-        yield show
+        yield Bar(step, total)
 
 
 def now_and_then(tell: Callable[[int], None], seconds: float = 0.2) -> Callable[[int], None]:
@@ -84,4 +96,5 @@ def now_and_then(tell: Callable[[int], None], seconds: float = 0.2) -> Callable[
 
 
 _WIDTH = 24
+_PATIENCE = 2.0  # seconds
 _LONGEST = 40  # characters of a name

@@ -8,7 +8,7 @@ check what was written, keep what pays (`gate`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,11 +24,13 @@ from ptxsw.codegen.splice import Edit, apply
 from ptxsw.driver.command_lines import check_command
 from ptxsw.driver.kernel_tasks import KernelOutcome, KernelTasks, OutcomeStore
 from ptxsw.driver.outcome import failed_report
+from ptxsw.driver.workers import spread
 from ptxsw.parser import parse
 from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import model
 from ptxsw.report.serial import Report
+from ptxsw.toolchain.jobs import LONG
 
 if TYPE_CHECKING:
     from ptxsw.driver.description import Description
@@ -126,12 +128,15 @@ def check(
     ptxas: bool = True,
     launches: Mapping[str, Launch] | None = None,
     sources: SourceFiles | None = None,
+    jobs: int = 1,
+    finished: Callable[[int, int, model.Kernel], None] = lambda done, of, kernel: None,
 ) -> Report:
     """What rules find in every kernel, without looking for rewrites. `rules` are names; None: all
     of them. Rules that ask what ptxas makes of a kernel are told if `ptxas` is set and there is
     one. `launches`, by a kernel's PTX or C++ name ("" for the only one), say how often it executes
-    what; `sources` what things are called. Raises ParseError; ValueError for a rule or a shape that
-    there is not."""
+    what; `sources` what things are called. `jobs`: processes among which kernels are divided;
+    `finished` is told how many of how many are done, and the last. Raises ParseError; ValueError
+    for a rule or a shape that there is not."""
     from ptxsw.findings.judge import Judge
 
     begin = perf_counter()
@@ -139,6 +144,8 @@ def check(
     arch = _arch(module)
     shape = None if block is None else block_shape(block)
     judge = Judge(module, arch, shape, rules, ptxas, launches, RewriteTrials(module), sources)
+
+    functions = module.kernels
 
     def judged(function: Function) -> model.Kernel:
         try:
@@ -149,8 +156,20 @@ def check(
             failed = failure(error, module, function, check_command(name))
             return failed_report(module, function, failed)
 
-    report = _report(name, arch, begin, [judged(each) for each in module.kernels])
-    return replace(report, warning="\n".join(judge.problems) or None)
+    def answer(number: int) -> tuple[model.Kernel, tuple[str, ...]]:
+        known = len(judge.problems)
+        return judged(functions[number]), tuple(judge.problems[known:])
+
+    problems = list(judge.problems)
+    answers: dict[int, tuple[model.Kernel, tuple[str, ...]]] = {}
+    processes = jobs if len(text) > LONG else 1
+    for number, one in spread(range(len(functions)), answer, processes):
+        answers[number] = one
+        finished(len(answers), len(functions), one[0])
+    in_order = [answers[number] for number in range(len(functions))]
+    problems += (problem for _, own in in_order for problem in own)
+    report = _report(name, arch, begin, [kernel for kernel, _ in in_order])
+    return replace(report, warning="\n".join(problems) or None)
 
 
 _LARGEST = 1_500

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.programs.faults.cases import FAULTS, NEEDS_PTXAS, path
 from ptxsw.cli.check_run import CheckedFile, Task, answer, answers
+from ptxsw.cli.progress import bar
 from ptxsw.report import messages
 from ptxsw.report.layout import plain
 from ptxsw.report.messages import Located
@@ -31,7 +32,8 @@ def found() -> Mapping[str, CheckedFile]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         files = [str(path(n, mended=m).relative_to(ROOT)) for n in FAULTS for m in (False, True)]
-        every = answers(files, Task(""), 1, lambda done, name: None)
+        with bar("checking", len(files)) as step:
+            every = answers(files, Task(""), 1, step)
     return {Path(one.path).stem: one for one in every}
 
 
