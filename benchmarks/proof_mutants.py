@@ -158,7 +158,7 @@ def _branch(text: str, kernel: Function, i: Instruction, random: Random) -> str 
     return re.sub(r"[\w$]+\s*;$", f"{random.choice(labels)};", said)
 
 
-def judged(seed: int, longest: int) -> dict[str, Any]:
+def judged(seed: int, *, longest: int) -> dict[str, Any]:
     """What became of one seed."""
     random = Random(seed // MUTANTS)
     path, way = random.choice(texts(longest)), random.choice(list(WAYS))
@@ -196,7 +196,7 @@ def _in_time(seed: int, longest: int) -> dict[str, Any]:
     signal.signal(signal.SIGVTALRM, _stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
     try:
-        return judged(seed, longest)
+        return judged(seed, longest=longest)
     except TimeoutError:
         return {"seed": seed, "outcome": "took too long"}
     finally:
