@@ -27,6 +27,7 @@ from ptxsw.cost.wavefronts import Wavefronts, wavefronts_of
 from ptxsw.emulator.trace import Access, Trace
 
 _NONE: Final = exactly(0.0)
+_ONE_WORD: Final = frozenset({"mbarrier"})
 _SECTORS: Final = frozenset({"global", "generic", "local"})
 
 
@@ -97,7 +98,7 @@ def access_figures(
     asked, warps = asked or wavefronts_of(trace, block), Warps(block)
     found = {}
     for access in trace.accesses:
-        size = lane_bytes(access) or access.bytes
+        size = lane_bytes(access) or (access.bytes if access.instruction.opcode in _ONE_WORD else 0)
         if size and (access.space == "shared" or access.space in _SECTORS):
             found[access.index] = _figures(trace, access, size, asked, warps)
     return found

@@ -155,6 +155,7 @@ def tensor_in(cfg: Cfg, blocks: Sequence[int], always: Collection[int], value: V
             instruction = cfg.instructions[index]
             work = tensor_work(instruction, value)
             if work is None:
+                total.name(instruction)
                 continue
             certain = block in always and instruction.guard is None
             total.add(instruction, work, Interval(1.0 if certain else 0.0, 1.0), block)
@@ -182,7 +183,9 @@ def tensor_times(cfg: Cfg, executed: Sequence[float]) -> WorkOfCode:
         for index in range(block.start, min(block.end, len(executed))):
             instruction = cfg.instructions[index]
             work = tensor_work(instruction, value)
-            if work is not None and executed[index]:
+            if work is None:
+                total.name(instruction)
+            elif executed[index]:
                 total.add(instruction, work, exactly(float(executed[index])), block.number)
     return total.result(lambda issued: sum(issued.values()))
 
@@ -210,6 +213,12 @@ class _Sum:
         self._counts[kind] = self._counts.get(kind, exactly(0.0)) + times * work.multiply_adds
         self._shared += times * work.shared
 
+    def name(self, instruction: Instruction) -> None:
+        """Of an instruction that multiplies nothing, what of it has no figures."""
+        what = instruction.modifiers[:1]
+        if (instruction.opcode, *what) in _MEMORY:
+            self._unmodelled[f"the memory of {instruction.opcode}.{what[0]}"] = None
+
     def result(self, least: Callable[[Mapping[int, float]], float]) -> WorkOfCode:
         """`least` tells of what one thread issues in blocks how much it does at least."""
         for kind, issued in self._issued.items():
@@ -217,6 +226,9 @@ class _Sum:
         return WorkOfCode(self._counts, self._shared, tuple(self._unmodelled))
 
 
+_MEMORY: Final = frozenset(
+    {("tcgen05", "ld"), ("tcgen05", "st"), ("tcgen05", "cp"), ("wmma", "load"), ("wmma", "store")}
+)
 _WAITS: Final = {
     "mma": "the latency of mma", "wmma": "the latency of wmma", "wgmma": "waits for wgmma",
     "tcgen05": "waits for tcgen05",

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 import ptxsw as package
+from ptxsw.cost.accesses import access_figures
 from ptxsw.cost.account import Ends
 from ptxsw.cost.counted import cannot_count
 from ptxsw.cost.decide import dominates
 from ptxsw.cost.tensor import TensorWork, constants, tensor_work
+from ptxsw.emulator.run import emulate
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
-from tests.command_line import ptxsw
+from tests.command_line import ROOT, ptxsw
 from tests.heads import head
 
 needs_ptxas = pytest.mark.skipif(bool(cannot_count("sm_80")), reason="no ptxas")
@@ -224,3 +226,28 @@ def test_a_descriptor_that_is_not_known_is_named() -> None:
     assert stretch.unmodelled == (
         "waits for tcgen05", "the shape of tcgen05.mma.cta_group::1.kind::f16",
     )  # fmt: skip
+
+
+def test_tensor_memory_is_no_global_memory() -> None:
+    text = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r2]; st.global.u32 [%rd1], %r1;"
+    module = parse(kernel(text, "sm_100a"))
+    trace = emulate(module, module.kernels[0])
+    assert [trace.cfg.instructions[at].opcode for at in access_figures(trace, None)] == ["st"]
+    [loop] = package.predict(kernel(text, "sm_100a"), rewrites=False).kernels[0].stretches
+    assert loop.unmodelled == ("the memory of tcgen05.ld",)
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("triton_product_sm_80", 8),  # four times 16 * 8 * 16, 1024 a cycle
+        ("triton_product_sm_90", 4),  # 2048 a cycle at best
+    ],
+)
+def test_loops_that_triton_makes(text: str, cycles: float) -> None:
+    answer = package.predict((ROOT / f"tests/fixtures/{text}.ptx").read_text(), rewrites=False)
+    loops = [loop for loop in answer.kernels[0].stretches if loop.label is not None]
+    works = [load.time for loop in loops for load in loop.resources if load.name == "tensor"]
+    assert [work.low for work in works if work.high] == [cycles]
+    assert answer.kernels[0].occupancy is not None
