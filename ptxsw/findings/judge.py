@@ -151,7 +151,8 @@ class Judge:
         place = next(iter(source_places(trace).values()), None)
         if place is None or self._sources is None:
             return KernelSource()
-        return KernelSource.read(trace.function.name, self._sources.lines(place.file))
+        lines = self._sources.lines(place.file)
+        return KernelSource.read(trace.function.name, lines, len(trace.function.params))
 
 
 # ---------------------------------------------------------------- of a launch

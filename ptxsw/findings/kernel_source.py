@@ -73,22 +73,27 @@ class KernelSource(Struct, frozen=True):
     numbers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, kernel: str, lines: Sequence[str]) -> KernelSource:
-        """The source of a kernel of this PTX name among the lines of a file."""
+    def read(cls, kernel: str, lines: Sequence[str], parameters: int | None = None) -> KernelSource:
+        """The source of a kernel of this PTX name among the lines of a file. The names of its
+        parameters count only if there are as many as the PTX has, where that is given."""
         whole = "\n".join(lines)
         if len(whole) > _LARGEST:
             return cls()
         text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", whole)
         name = _short(readable(kernel) or kernel)
         numbers = _numbers(text)
-        return cls(text, tuple(_parameters(text, name)), _launch(text, name, numbers), numbers)
+        names = tuple(_parameters(text, name))
+        if parameters not in (None, len(names)):
+            names = ()
+        return cls(text, names, _launch(text, name, numbers), numbers)
 
     def named(self, words: str) -> str:
         """Words with the source's names for parameters."""
 
         def name(match: re.Match[str]) -> str:
             number = int(match[1])
-            return self.parameters[number] if number < len(self.parameters) else match[0]
+            known = self.parameters[number] if number < len(self.parameters) else ""
+            return known or match[0]
 
         return _PARAMETER.sub(name, words)
 

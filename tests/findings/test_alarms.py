@@ -229,6 +229,7 @@ void run() {
 def test_names_of_the_source() -> None:
     source = KernelSource.read("_Z6kernelIfEvPKT_PA4_fi", SOURCE.split("\n"))
     assert source.named("4*param_2 of param_0, param_9") == "4*K of A, param_9"
+    assert not KernelSource.read("kernel", SOURCE.split("\n"), 4).parameters  # another kernel
     assert source.variable("_ZZ6kernelIfEvPKT_PA4_fiE2As") == "As"
     assert source.variable("_ZZ6kernelIfEvPKT_PA4_fiE2As_0") == "As"
     assert source.padded("_ZZ6kernelE2As", elements=1, row=32) == "As[TILE][TILE + 1]"
