@@ -30,7 +30,8 @@ FORMAT = OptionRow(
 SORT = OptionRow(
     "sort",
     ("--sort",),
-    "The most expensive access first, or as in the text.",
+    "The most expensive first, by lines of the source where they are known; or each as in the "
+    "text.",
     choices=("worst", "line"),
 )
 
@@ -77,9 +78,10 @@ def run(
         report = only_spaces(report, frozenset(spaces))
     if sort == "worst" and format != "json":  # whose readers sort for themselves
         report = ordered(report)
+    by_source = sort == "worst"
     draw: dict[str, Callable[[Report], str]] = {
-        "text": lambda contents: analysis_text(contents, paint(), width()),
-        "markdown": analysis_markdown,
+        "text": lambda contents: analysis_text(contents, paint(), width(), by_source=by_source),
+        "markdown": lambda contents: analysis_markdown(contents, by_source=by_source),
     }
     if format == "json":
         write_exact(sys.stdout, as_json(to_json(report)))

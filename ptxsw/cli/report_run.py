@@ -130,10 +130,10 @@ def _print(report: Report, format: str, pager: bool) -> None:
     if format == "json":
         write_exact(sys.stdout, as_json(to_json(report)))
     elif format == "markdown":
-        analysis = text.analysis_markdown(ordered(report))
+        analysis = text.analysis_markdown(ordered(report), by_source=True)
         show(f"{analysis}\n{text.optimization_markdown(report)}", paged=pager)
     else:
-        analysis = text.analysis_text(ordered(report), paint(), width())
+        analysis = text.analysis_text(ordered(report), paint(), width(), by_source=True)
         optimization = text.optimization_text(report, paint(), width())
         show(f"{analysis}\n{optimization}", paged=pager)
 

@@ -34,7 +34,7 @@ _FOLDING = frozenset(
     }
 )
 _LEAST_IMPORTANT = (
-    "bytes", "optimize --mode force", "same bytes", "stride", "source", "weight", "used", "scheme",
+    "bytes", "optimize --mode force", "same bytes", "stride", "weight", "used", "source", "scheme",
     "form", "arch",
 )  # fmt: skip
 """Columns in the order in which they give way."""

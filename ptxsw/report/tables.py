@@ -73,27 +73,47 @@ def _plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def access_table(accesses: tuple[Access, ...]) -> Table:
-    """Accesses in program order; columns that would be empty are left out."""
-    columns: list[tuple[str, list[str]]] = [
-        ("line", [show(a.line) for a in accesses]),
-        ("source", [_file_name(a.source) for a in accesses]),
-        ("access", [a.opcode for a in accesses]),
-        ("bytes", [show(a.bytes) for a in accesses]),
-        ("stride", [_stride(a) for a in accesses]),
-        ("sectors", [_sectors(a) for a in accesses]),
-        ("used", [_used(a) for a in accesses]),
-        ("banks", [_banks(a) for a in accesses]),
-        ("weight", [f"{weight(a):.0f}" for a in accesses]),
-        ("address", [_place(a) for a in accesses]),
-        ("why unknown", [(a.hidden or "") if a.bytes else "" for a in accesses]),
-        ("same bytes", [_reuse(a) for a in accesses]),
-        ("optimize --mode force", [_outlook(a) for a in accesses]),
-    ]
-    kept = [(name, cells) for name, cells in columns if any(cells)]
-    rows = tuple(zip(*(cells for _, cells in kept), strict=True))
+def access_table(accesses: Sequence[Access], *, by_source: bool = False) -> Table:
+    """Accesses in their order, or those of a line of the source that are alike as one row, behind
+    each other, the most expensive line first. Columns that would be empty are left out."""
+    groups = _of_source_lines(accesses) if by_source else [[access] for access in accesses]
+    cells = {name: [_cell(name, group) for group in groups] for name in _CELLS}
+    if by_source and any(cells["source"]):
+        cells = {"source": cells.pop("source"), **cells}
+    kept = {name: column for name, column in cells.items() if any(column)}
+    rows = tuple(zip(*kept.values(), strict=True))
     right = frozenset({"line", "bytes", "stride", "sectors", "used", "weight"})
-    return Table(tuple(name for name, _ in kept), rows, right)
+    return Table(tuple(kept), rows, right)
+
+
+def _cell(name: str, group: Sequence[Access]) -> str:
+    """A cell about accesses that are one row: what differs is told of the first."""
+    if name == "weight":
+        return f"{sum(map(weight, group)):.0f}"
+    cells = [_CELLS[name](access) for access in group]
+    if name == "line":
+        return _first_few(cells)
+    others = len(set(cells)) - 1
+    return f"{cells[0]} +{others}" if others else cells[0]
+
+
+def _of_source_lines(accesses: Sequence[Access]) -> list[list[Access]]:
+    """The accesses that look alike of each line of the source; what has none stays alone."""
+    alike: dict[tuple[str, ...], list[Access]] = {}
+    totals: Counter[str] = Counter()
+    for access in accesses:
+        place = access.source or f" {access.line}"
+        totals[place] += int(weight(access))
+        same = ("access", "bytes", "stride", "sectors", "used", "banks", "why unknown")
+        alike.setdefault((place, *(_CELLS[name](access) for name in same)), []).append(access)
+    lines = list(totals)
+    ordered = sorted(
+        alike.items(),
+        key=lambda item: (
+            -totals[item[0][0]], lines.index(item[0][0]), -sum(map(weight, item[1])),
+        ),
+    )  # fmt: skip
+    return [group for _, group in ordered]
 
 
 def row_table(rows: tuple[Row, ...]) -> Table:
@@ -200,6 +220,24 @@ def _outlook(access: Access) -> str:
     if outlook.action == "source":
         return "load, for others too"
     return f"load: {outlook.reason}" if outlook.reason else "load"
+
+
+_CELLS: Mapping[str, Callable[[Access], str]] = {
+    "line": lambda a: show(a.line),
+    "source": lambda a: _file_name(a.source),
+    "access": lambda a: a.opcode,
+    "bytes": lambda a: show(a.bytes),
+    "stride": _stride,
+    "sectors": _sectors,
+    "used": _used,
+    "banks": _banks,
+    "weight": lambda a: f"{weight(a):.0f}",
+    "address": _place,
+    "why unknown": lambda a: (a.hidden or "") if a.bytes else "",
+    "same bytes": _reuse,
+    "optimize --mode force": _outlook,
+}
+"""What is told of an access, column by column."""
 
 
 def rewrite_table(kernel: Kernel) -> Table:

@@ -81,15 +81,18 @@ def markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 
-def analysis_text(report: Contents, paint: Paint = plain, width: int | None = None) -> str:
-    """What each kernel accesses, for a terminal of so many characters."""
+def analysis_text(
+    report: Contents, paint: Paint = plain, width: int | None = None, *, by_source: bool = False
+) -> str:
+    """What each kernel accesses, for a terminal of so many characters; accesses of a line of the
+    source together, if they shall be."""
     draw = _indented(paint, width)
-    return _lines(report, lambda kernel: _analysis(kernel, draw, _title(paint)))
+    return _lines(report, lambda kernel: _analysis(kernel, draw, _title(paint), by_source))
 
 
-def analysis_markdown(report: Contents) -> str:
-    """What each kernel accesses, as Markdown."""
-    return _lines(report, lambda kernel: _analysis(kernel, draw_markdown, _heading))
+def analysis_markdown(report: Contents, *, by_source: bool = False) -> str:
+    """The same as Markdown."""
+    return _lines(report, lambda kernel: _analysis(kernel, draw_markdown, _heading, by_source))
 
 
 def optimization_text(report: Contents, paint: Paint = plain, width: int | None = None) -> str:
@@ -149,10 +152,12 @@ def _heads(kernel: Kernel, title: Callable[[str], str], draw: Draw) -> Iterator[
         yield f"`{kernel.name}`\n" if draw is draw_markdown else f"  {kernel.name}"
 
 
-def _analysis(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:
+def _analysis(
+    kernel: Kernel, draw: Draw, title: Callable[[str], str], by_source: bool
+) -> Iterator[str]:
     yield from _heads(kernel, title, draw)
     if kernel.accesses:
-        yield from draw(access_table(kernel.accesses))
+        yield from draw(access_table(kernel.accesses, by_source=by_source))
     if kernel.accesses and kernel.rows:
         yield ""
         yield from draw(row_table(kernel.rows))

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ptxsw.driver import pipeline
 from ptxsw.report import Access, Report, from_json, schema, to_json
+from ptxsw.report.tables import access_table
 from ptxsw.report.text import analysis_text, only_spaces
+from ptxsw.report.weights import ordered, weight
 
 HERE = Path(__file__).parent
 KERNELGEN = HERE.parents[1] / "benchmarks" / "kernelgen" / "ptx"
@@ -200,3 +203,29 @@ def test_only_one_space() -> None:
         ["data[tid.x]", "data[4*tid.x]", "data[0]"],
         ["data[tid.x]", "data[loop(BB1_1, r13) + tid.x]", "data[0]"],
     ]
+
+
+def test_accesses_of_a_source_line_stand_together() -> None:
+    """What looks alike is one row: a loop that was unrolled by 32 has many loads of a line."""
+    report = ordered(pipeline.analyze((HERE / "ptx" / "transpose.ptx").read_text()))
+    kernel = next(k for k in report.kernels if k.name == "conflicting")
+    assert kernel.accesses is not None
+    first = kernel.accesses[0]
+    unrolled = [replace(first, line=first.line + at, offset=4 * at) for at in range(5)]
+    plain = [a for a in kernel.accesses if a.source != first.source]
+    table = access_table([*plain, *unrolled], by_source=True)
+    assert table.header[:3] == ("source", "line", "access")
+    column = {name: [row[at] for row in table.rows] for at, name in enumerate(table.header)}
+    assert column["source"][0] == "transpose.cu:17"
+    assert column["line"][0] == "103, 104, 105 +2"
+    assert column["weight"][0] == f"{5 * weight(first):.0f}"
+    assert column["address"][0].endswith(" +4")
+    assert len(table.rows) == 1 + len(plain)
+    whole = access_table([*plain, *unrolled])
+    assert len(whole.rows) == len(plain) + 5 and whole.header[0] == "line"
+
+
+def test_without_line_information_each_access_has_a_row() -> None:
+    report = ordered(analysis("jacobi"))
+    accesses = report.kernels[0].accesses or ()
+    assert access_table(accesses, by_source=True) == access_table(accesses)
