@@ -445,5 +445,5 @@ WAYS: Mapping[str, Way] = {
     "selections": selections, "together": all_spelling, "peeled": peeled, "rotated": rotated,
 }  # fmt: skip
 """By name. Those that compilers make are in `benchmarks.proofs`."""
-SPELLING = ("registers", "labels", "parameters", "functions", "notes", "counts")
-ORDER = ("commuted", "reordered")
+SPELLING = ("registers", "labels", "parameters", "functions", "notes", "counts", "target")
+ORDER = ("commuted", "reordered", "together")
