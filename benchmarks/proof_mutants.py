@@ -191,7 +191,7 @@ def judged(seed: int, *, longest: int) -> dict[str, Any]:
     return told | {"outcome": "proved, and no run differs"}
 
 
-def _in_time(seed: int, longest: int) -> dict[str, Any]:
+def _in_time(seed: int, *, longest: int) -> dict[str, Any]:
     """The same, unless it takes too long."""
     signal.signal(signal.SIGVTALRM, _stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
@@ -225,7 +225,7 @@ def main() -> int:
     seed, count = options.seed, Counter(told["outcome"] for told in done.values())
     while count.total() - count["none"] - count["no PTX"] - count["took too long"] < options.count:
         if seed not in done:
-            told = _in_time(seed, options.longest)
+            told = _in_time(seed, longest=options.longest)
             count[told["outcome"]] += 1
             with options.out.open("a") as file:
                 file.write(json.dumps(told) + "\n")
