@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings.base import Draft, Scene, Site, rule
@@ -16,6 +16,10 @@ _REDUCE = (
     "then those of the block, and let one thread add the result."
 )
 _EXCHANGE = "One of the values stays: let one lane store it for its warp."
+_COUNT = (
+    "Let one lane add the number of lanes that count (`atomicAdd(p, __popc(__activemask()))`), and "
+    "take the remainder where the count is used."
+)
 _INTEGERS = frozenset({"u32", "s32", "b32"})
 _GATHERED = frozenset({"add", "and", "or", "xor", "min", "max"})
 _REDUX = 80  # sm_80, which can reduce integers over a warp
@@ -56,11 +60,17 @@ def _finding(scene: Scene, site: Site, lanes: int) -> Draft:
         measure=f"{lanes} lanes on one address",
         what=f"Up to {lanes} lanes of each warp make this atomic operation on one address, "
         f"{others}.",
-        advice=_EXCHANGE if "exch" in site.access.instruction.modifiers else _REDUCE,
+        advice=_advice(site.access.instruction.modifiers),
         weight=WAVEFRONT * site.times * (1 if gathered else lanes),
         saves={} if gathered else {"atomics": WAVEFRONT * site.times * (lanes - 1)},
         lanes=lanes, times=site.times,
     )  # fmt: skip
+
+
+def _advice(modifiers: Sequence[str]) -> str:
+    if "exch" in modifiers:
+        return _EXCHANGE
+    return _COUNT if {"inc", "dec"} & set(modifiers) else _REDUCE
 
 
 def _gathered(scene: Scene, site: Site) -> bool:
