@@ -56,7 +56,18 @@ what only the run knows."""
 def requests(unwrapped: UnwrappedReading, address: Term, warps: Warps) -> tuple[Case, ...]:
     """What the warps ask for: a case for each way to decide conditions in the address that all
     lanes share. Empty where it depends on more than the places of lanes and on values that they
-    share."""
+    share. It is worked out once for an address and these warps."""
+    kept: dict[Term, tuple[Case, ...]] = vars(warps).setdefault(_REQUESTS, {})
+    cases = kept.get(address)
+    if cases is None:
+        cases = kept[address] = _requests(unwrapped, address, warps)
+    return cases
+
+
+_REQUESTS = "requests by address"
+
+
+def _requests(unwrapped: UnwrappedReading, address: Term, warps: Warps) -> tuple[Case, ...]:
     moved = _Moved.read(unwrapped.polynomial(address), warps)
     if moved is None or moved.opaque:
         cases = _evaluated(address, warps)

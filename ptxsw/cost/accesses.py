@@ -90,12 +90,17 @@ def kernel_figures(
 
 
 def access_figures(
-    trace: Trace, block: Block | None, asked: Wavefronts | None = None
+    trace: Trace,
+    block: Block | None,
+    asked: Wavefronts | None = None,
+    warps: Warps | None = None,
 ) -> Mapping[int, AccessFigures]:
     """Of the accesses of a kernel, by the position of their instructions, in blocks of a shape (or
     of usual ones); without those of parameters and constants, and those of which no lane has
-    bytes of its own. `asked` are their wavefronts, where somebody knows them."""
-    asked, warps = asked or wavefronts_of(trace, block), Warps(block)
+    bytes of its own. `asked` are their wavefronts and `warps` those of a block, where somebody
+    knows them."""
+    warps = warps or Warps(block)
+    asked = asked or wavefronts_of(trace, block, warps)
     found = {}
     for access in trace.accesses:
         size = lane_bytes(access) or (access.bytes if access.instruction.opcode in _ONE_WORD else 0)

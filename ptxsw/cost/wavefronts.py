@@ -107,13 +107,14 @@ def _of_lines(asked: tuple[Offsets, ...], width: int) -> float:
     return sum(counts) / len(asked)
 
 
-def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
-    """Of a kernel in blocks of a shape, or of usual ones where it is not known."""
+def wavefronts_of(trace: Trace, block: Block | None, warps: Warps | None = None) -> Wavefronts:
+    """Of a kernel in blocks of a shape, or of usual ones where it is not known; `warps` are those
+    of such a block, where somebody has looked at them."""
     at, end = places(shared_arrays(trace))
     if _SIZE in trace.module.source.text:
         at |= {_SIZE: _WHOLE_ROWS}
     shared = bank_traffic(trace, block_shapes(trace, block), at, end)
-    warps = Warps(block)
+    warps = warps or Warps(block)
     lines = {a.index: _lanes(trace, a, warps) for a in trace.accesses if a.space in _COUNTED}
     return Wavefronts({t.access.index: _banks(t.access, t.requests) for t in shared}, lines)
 

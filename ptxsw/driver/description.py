@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.analysis.warps import Warps
 from ptxsw.cost.accesses import access_figures, kernel_figures
 from ptxsw.driver.outcome import kernel_report
 from ptxsw.driver.passes import Passes, considered
@@ -56,8 +57,9 @@ class Description(Struct, frozen=True):
         threads = self.block if run is None else run.block
         with stage("describing accesses"):
             shape = trace.function.block_shape or threads
-            figures = access_figures(trace, shape)
-            accesses, rows = describe(trace, kernel, threads, figures)
+            warps = Warps(shape)
+            figures = access_figures(trace, shape, warps=warps)
+            accesses, rows = describe(trace, kernel, threads, figures, warps)
             accesses = with_over_stores(loads_over_stores, accesses)
         block = threads and (trace.function.block_shape or threads)
         described = replace(

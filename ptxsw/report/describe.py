@@ -32,14 +32,16 @@ def describe(
     outlooks: model.Kernel,
     block: Block | None = None,
     figures: Mapping[int, AccessFigures] | None = None,
+    warps: Warps | None = None,
 ) -> tuple[tuple[model.Access, ...], tuple[model.Row, ...]]:
     """The accesses to memory in program order, parameters left out, and their rows.
 
     `outlooks` is what the optimizer reports of this kernel; `block` the shape of the block, where
-    `.reqntid` does not fix it; `figures` are what the accesses move in such blocks.
+    `.reqntid` does not fix it; `figures` are what the accesses move in such blocks, `warps` the
+    warps of one.
     """
     unwrapped = trace.unwrapped
-    warps = Warps(trace.function.block_shape or block)
+    warps = warps or Warps(trace.function.block_shape or block)
     scene = _Scene(
         trace,
         AddressWriter(unwrapped, trace.function.name),
@@ -48,7 +50,7 @@ def describe(
         _outlooks(outlooks),
         carried(trace, unwrapped, warps.width),
         Writes(calls(trace)),
-        figures if figures is not None else access_figures(trace, warps.block),
+        figures if figures is not None else access_figures(trace, warps.block, warps=warps),
     )
     rows = Rows()
     accesses = tuple(
