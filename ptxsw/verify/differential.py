@@ -31,6 +31,7 @@ WORK = 300_000
 counted several times. It is a few seconds. Half as much again goes into fuzzed schedules."""
 _OVERHEAD = 100  # of a run, in steps
 _MANY = 2048  # threads of which a step costs twice as much as one of few
+_FEW_FUZZED = 3  # launches: so many small ones run under other schedules in any case
 _STEADY = 100_000  # steps that go into finding out whether results depend on the schedule
 _PLAIN_LIMIT, _VARIED_LIMIT = 1 << 18, 1 << 14  # steps of invented launches
 
@@ -106,7 +107,8 @@ def compare(
     """Runs both on each launch until they differ. With `amend` a launch in which the first
     leaves its buffers is changed until it does not; with `merge_iterations` fuzzed schedules may
     merge lanes of the second kernel that are in different iterations of a loop. Invented launches
-    end when they have cost `work`; without `conditions` those are left out that need one.
+    end when they have cost `work`; without `conditions` those are left out that need one. A
+    difference that needs one counts if no other is found.
 
     Raises Unsupported for what the interpreter does not model.
     """
@@ -118,11 +120,13 @@ def compare(
     for launch, grows in proposals:
         if inventor is not None and both.comparison.work > work:
             break
-        if launch.condition and not conditions:
+        if launch.condition and not (conditions and both.conditional is None):
             continue
         if both.tried(launch, grows):
             return both.comparison
     both.fuzz(work // 2 if inventor is not None else None)
+    if both.comparison.difference is None:
+        both.comparison.difference = both.conditional
     return both.comparison
 
 
@@ -139,6 +143,7 @@ class _Both:
     ) -> None:  # fmt: skip
         self.a, self.b, self.kernel, self.seeds, self.merge = a, b, kernel, seeds, merge
         self.comparison, self.inventor = comparison, inventor
+        self.conditional: Difference | None = None  # the first one found that needs a condition
         self._to_fuzz: list[tuple[Launch, Outcome]] = []
         self._most = 0  # steps of the longest launch so far
         shape = _function(a, kernel).block_shape
@@ -175,11 +180,17 @@ class _Both:
                 self.comparison.skipped.append("the first kernel does nothing that can be seen")
                 return False
             self.comparison.launches += 1
-            if launch.fuzz:
+            few = self.inventor is not None and len(self._to_fuzz) < _FEW_FUZZED
+            if launch.fuzz or (few and launch.threads <= 128):
                 self._to_fuzz.append((launch, first))
             return False
         shown = self._shown(launch, first, second)
         if shown is None:
+            # Blocks that race may be what the results depend on.
+            alone = replace(launch, grid=(1, 1, 1), fuzz=False)
+            return self.inventor is not None and alone != launch and self.differ(alone, False)
+        if shown.condition:
+            self.conditional = shown
             return False
         self.comparison.difference = shown
         return True
@@ -319,7 +330,8 @@ def _steady(a: Module, kernel: str, launch: Launch, first: Outcome, seeds: Seque
     if not run(a, kernel, launch, resident=1).same(first):
         return False
     small = launch.fuzz or launch.threads <= 256
-    racing = small and run(a, kernel, launch, races=True).error is not None
-    more = list(dict.fromkeys((*seeds, *range(1, 33 if racing else 6)))) if small else []
+    racing = run(a, kernel, launch, races=True).error is not None
+    count = (32 if racing else 5) if small else (4 if racing else 1)
+    more = list(dict.fromkeys((*seeds, *range(1, count + 1))))[: max(count, len(seeds))]
     affordable = max(len(seeds), _STEADY // (first.steps + 1))
     return all(run(a, kernel, launch, seed).same(first) for seed in more[:affordable])

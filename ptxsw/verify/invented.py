@@ -131,6 +131,8 @@ class Inventor:
             yield self._sized(launch), True
         if not self._clean:
             yield from ((launch, True) for launch in self._plain[len(small) :])
+        for bits in (1, 0) if not self._clean else ():  # flags that somebody waits for
+            yield self._filled(small[0], bits), True
         if not self._clean:
             return
         base, _ = max(self._clean, key=_breadth)
@@ -171,6 +173,15 @@ class Inventor:
                 held = replace(data, kind=kind, seed=data.seed + 100 * seed, values=listed)
                 launch = with_argument(launch, slot.place, held)
         return replace(launch, fuzz=False)
+
+    def _filled(self, launch: Launch, bits: int) -> Launch:
+        """With one value in all buffers."""
+        for slot in self._pointers:
+            data = at_place(launch, slot.place)
+            if isinstance(data, Data):
+                filled = replace(data, kind="values", values=(bits,))
+                launch = with_argument(launch, slot.place, filled)
+        return launch
 
     def _wild(self, base: Launch) -> Iterator[tuple[Launch, bool]]:
         """Finds out which buffers have to keep small integers, because the kernel leaves its

@@ -13,7 +13,7 @@ from ptxsw.ptx.ir import Module, type_width
 from ptxsw.simt import RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.run import RESIDENT
-from ptxsw.simt.state import Runaway
+from ptxsw.simt.state import Livelock, Runaway
 from ptxsw.verify.arguments import Argument, Data
 from ptxsw.verify.contents import float_bits, is_float
 from ptxsw.verify.launches import BASE, STEP, Fields, Launch
@@ -85,7 +85,8 @@ def run(
             only=None if launch.only is None else range(*launch.only),
         )  # fmt: skip
     except RunError as error:
-        return Outcome(error=error, steps=limit if isinstance(error, Runaway) else 0)
+        endless = isinstance(error, Runaway) and not isinstance(error, Livelock)
+        return Outcome(error=error, steps=limit if endless else 0)
     buffers = [(names[at], array) for at, array in sorted(result.memory.items())]
     buffers += sorted(result.variables.items())
     idle = not result.printed and all(

@@ -167,3 +167,23 @@ def test_each_kernel_has_to_be_proved(tmp_path: Path) -> None:
     assert code == 3 and said.startswith(NO_DIFFERENCE)
     assert said.splitlines()[1] == "2 kernels: 1 not decided, 1 proved"
     assert [line.split()[0] for line in said.splitlines()[2:]] == ["k", "other"]
+
+
+def test_many_kernels_are_a_table_the_worst_first(tmp_path: Path) -> None:
+    def named(text: str, name: str) -> str:
+        return text[text.index(".visible") :].replace("entry k", f"entry {name}")
+
+    head_of_all = BEFORE[: BEFORE.index(".visible")]
+    first = head_of_all + "".join(named(BEFORE, name) for name in ("a", "b", "c"))
+    second = head_of_all + named(BEFORE, "a") + named(SAME_FLOATS, "b") + named(OTHER_FLOATS, "c")
+    code, said = answer(tmp_path, first, second, "-j", "2")
+    lines = said.splitlines()
+    assert code == 1
+    assert lines[:2] == ["different", "3 kernels: 1 different, 1 not decided, 1 proved"]
+    assert [line.split()[0] for line in lines[2:5]] == ["c", "b", "a"]
+    assert lines[5] == "" and lines[6].startswith("different: c: out[0] is ")
+    told = words(tmp_path, first, second)
+    assert [(one["kernel"], one["verdict"]) for one in told["kernels"]] == [
+        ("a", "proved"), ("b", "undecided"), ("c", "different"),
+    ]  # fmt: skip
+    assert told["verdict"] == "different" and told["witness"] == told["kernels"][2]["witness"]

@@ -2,8 +2,9 @@
 
     python -m tests.verify.differing [--mutants N] [--only WORD]
 
-Prints each pair that is not named different, and a table: how many were found, and in what time
-(CPU seconds of this process, for the whole of `verify`).
+Prints each pair that is not named different, and a table: how many were found, how many were proved
+(mutants that do what the program does), how many no launch can tell apart because the interpreter
+does not run the kernel, and in what time (CPU seconds of this process, for all of `verify`).
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ from collections.abc import Iterable
 from statistics import median, quantiles
 from time import process_time
 
-from ptxsw.verify.verdict import Different, Proved, verify
+from ptxsw.verify.verdict import Different, Proved, Undecided, verify
 from tests.verify.differing import Pair, instructions, kernels
 from tests.verify.differing.mutants import mutants
 
 
 def measured(group: str, pairs: Iterable[Pair]) -> str:
-    found, proved, seconds = 0, 0, []
+    found, proved, refused, seconds = 0, 0, 0, []
     for pair in pairs:
         began = process_time()
         verdict = verify(pair.first, pair.second, kernel=pair.kernel)
         seconds.append(process_time() - began)
         found += isinstance(verdict, Different)
         proved += isinstance(verdict, Proved)
+        refused += isinstance(verdict, Undecided) and "the interpreter" in verdict.reason
         if not isinstance(verdict, Different):
             print(f"{group}: {pair.name}: {seconds[-1]:.1f} s: {verdict}", flush=True)
+    counts = f"| {group} | {len(seconds)} | {found} | {proved} | {refused} |"
     if len(seconds) < 2:
-        return f"| {group} | {found} of {len(seconds)} | {proved} |"
-    return (
-        f"| {group} | {found} of {len(seconds)} | {proved} | {median(seconds):.2f} | "
-        f"{quantiles(seconds, n=10)[-1]:.2f} | {max(seconds):.1f} |"
-    )
+        return counts
+    ninth = quantiles(seconds, n=10)[-1]
+    return f"{counts} {median(seconds):.2f} | {ninth:.2f} | {max(seconds):.1f} |"
 
 
 def main() -> None:
@@ -49,7 +50,8 @@ def main() -> None:
         measured(name, [p for p in pairs if options.only in p.name])
         for name, pairs in groups.items()
     ]
-    print("| pairs | different | proved | median s | p90 s | most s |\n|---|---|---|---|---|---|")
+    print("| pairs | | different | proved | not run | median s | p90 s | most s |")
+    print("|---|---|---|---|---|---|---|---|")
     print("\n".join(rows))
 
 

@@ -20,7 +20,7 @@ from tests.verify.differing import Pair
 from tests.verify.programs import KERNELGEN, OWN
 
 EQUAL: frozenset[int] = frozenset()
-"""Seeds of mutants that do what the program does."""
+"""Seeds of mutants that do what the program does, found by hand."""
 
 _LONGEST = 30_000  # characters of a text
 _STATEMENT = re.compile(
