@@ -75,6 +75,12 @@ def _number(name: str, value: Any, directory: str) -> int | float:
     return value
 
 
+def _count(name: str, value: Any, directory: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} is a whole number, 1 or above")
+    return value
+
+
 def _switch(name: str, value: Any, directory: str) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{name} is true or false")
@@ -127,6 +133,6 @@ def _list(name: str, value: Any) -> list[str]:
 
 _FORMS: Mapping[str, Callable[[str, Any, str], Any]] = {
     "arch": _word, "baseline": _file, "block": _shape, "compiler-options": _options,
-    "drift": _number, "fail-on": _level, "ignore": _names, "jobs": _number, "ptxas": _switch,
+    "drift": _number, "fail-on": _level, "ignore": _names, "jobs": _count, "ptxas": _switch,
     "select": _names, "source-root": _directories,
 }  # fmt: skip

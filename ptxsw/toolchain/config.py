@@ -28,7 +28,7 @@ def find(directory: str) -> str | None:
     while True:
         for name in FILES:
             path = os.path.join(directory, name)
-            if os.path.exists(path) and (name == FILES[0] or _has_table(path)):
+            if os.path.isfile(path) and (name == FILES[0] or _has_table(path)):
                 return path
         above = os.path.dirname(directory)
         if above == directory:

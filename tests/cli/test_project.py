@@ -4,6 +4,7 @@ directory that somebody else has written."""
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,7 @@ def test_patterns_to_skip_stand_in_either_file(tmp_path: Path) -> None:
         ("arch = 90", "arch is a text in quotes"),
         ('ignore = "column"', "ignore is a list of words in quotes"),
         ('fail-on = "bad"', "fail-on is one of note, warning, error, never"),
+        ("jobs = 1.5", "jobs is a whole number, 1 or above"),
         ("drift = true", "drift is a number, 0 or above"),
         ('ptxas = "no"', "ptxas is true or false"),
         ('compiler-options = ["-ccbin", "./evil"]', "compiler-options: '-ccbin' cannot stand here, "
@@ -126,6 +128,14 @@ def test_a_baseline_that_is_named_can_be_written_first(tmp_path: Path) -> None:
     assert ptxsw(*given, cwd=tmp_path).returncode == 0
     assert ptxsw(*given, cwd=tmp_path).returncode == 0
     assert told(tmp_path) == set()
+
+
+def test_only_files_are_opened(tmp_path: Path) -> None:
+    """A pipe would let a build wait for ever."""
+    os.mkfifo(tmp_path / "ptxsw.toml")
+    (tmp_path / "pyproject.toml").mkdir()
+    above = config.find(str(tmp_path.parent))
+    assert config.find(str(tmp_path)) == above
 
 
 def test_levels_are_those_of_the_option(tmp_path: Path) -> None:

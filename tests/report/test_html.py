@@ -398,7 +398,7 @@ CHECK = """;
     faults: result.violations.map((v) => [v.id, v.impact, v.nodes[0].html]) }; });"""
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 400), ("dark", 1600)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 400), ("dark", 900), ("dark", 1600)])
 def test_everyone_can_read_it(browser: Browser, tmp_path: Path, scheme: str, width: int) -> None:
     """axe-core finds no fault. `npm install --no-save axe-core` brings it here."""
     if not AXE.exists():
@@ -409,6 +409,7 @@ def test_everyone_can_read_it(browser: Browser, tmp_path: Path, scheme: str, wid
         browser.resize(width, 900)
         browser.prefer(scheme)
         browser.open(path)
+        browser.run("document.getElementById('legend').open = true")
         browser.run(AXE.read_text() + CHECK)
         found = browser.wait("return window.found")
         assert found["faults"] == [] and found["passes"] > 15
