@@ -25,10 +25,9 @@ from ptxsw.simt.chunk import Chunk, Geometry
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import AccessedBytes
 from ptxsw.simt.program import Program
-from ptxsw.simt.races import Races
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.simt.schedule import Converging
-from ptxsw.simt.state import Array, Fragment
+from ptxsw.simt.state import Fragment
 from ptxsw.simt.translate import translate_all
 
 _LINE = 128  # bytes
@@ -75,7 +74,8 @@ def execute(module: Module, kernel: str, run: Run) -> Executed:
     geometry = Geometry(run.grid, run.block)
     seen = _Recorder()
     with np.errstate(all="ignore"):
-        machine = Machine(program, geometry, 0, geometry.blocks, Converging(), None, seen, LIMIT)
+        machine = Machine(program, geometry, 0, geometry.blocks, Converging(), None, None, LIMIT)
+        machine.recorder = seen
         machine.run()
     done = {
         instruction.span.start: instruction.opcode
@@ -87,26 +87,17 @@ def execute(module: Module, kernel: str, run: Run) -> Executed:
 
 
 @dataclass
-class _Recorder(Races):
-    """Is told of each access, as the race detector is."""
+class _Recorder:
+    """Is told of each access."""
 
     requests: defaultdict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
     loads: int = 0
 
-    def begin(self, chunk: Chunk) -> None: ...
+    def executed(self, *_: object) -> None: ...
 
-    def blocks_met(self, *_: object) -> None: ...
-
-    def warps_met(self, *_: object) -> None: ...
-
-    def constant(self, *_: object) -> None: ...
-
-    def changed(self, *_: object) -> None: ...
-
-    def record(
-        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool,
-        atomic: bool, values: Sequence[Array] = (),
-    ) -> None:  # fmt: skip
+    def access(
+        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool
+    ) -> None:
         instruction = chunk.instruction(fragment)
         if place.region is chunk.local or isa.space(instruction) in _CONSTANT:
             return
@@ -117,7 +108,7 @@ class _Recorder(Races):
             offsets = offsets - chunk.block_of(idx) * chunk.program.shared_size
         into = self.requests[instruction.span.start]
         warps = np.unique(idx >> 5)
-        self.loads += 0 if shared or write or atomic else len(warps)
+        self.loads += 0 if shared or write else len(warps)
         for warp in warps:
             into.append(Request(shared, tuple(offsets[idx >> 5 == warp].tolist()), size))
 

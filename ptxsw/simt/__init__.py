@@ -1,6 +1,8 @@
 """Runs PTX without a GPU: all threads at once over numpy, as unkindly as PTX allows."""
 
+from ptxsw.simt.conflicts import RACE, SAME, STRONG, Conflict
 from ptxsw.simt.counters import Counters
+from ptxsw.simt.races import Races
 from ptxsw.simt.run import LaunchResult, launch
 from ptxsw.simt.schedule import Converging, Fuzzing
 from ptxsw.simt.state import (
@@ -16,6 +18,10 @@ from ptxsw.simt.state import (
 )
 
 __all__ = [
+    "RACE",
+    "SAME",
+    "STRONG",
+    "Conflict",
     "Converging",
     "Counters",
     "Deadlock",
@@ -25,6 +31,7 @@ __all__ = [
     "MemoryFault",
     "Poisoned",
     "Race",
+    "Races",
     "RunError",
     "Runaway",
     "Trap",

@@ -13,6 +13,7 @@ from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, AccessedBytes
+from ptxsw.simt.releases import PLAIN, Ordering, ordering_of
 from ptxsw.simt.state import Array, Fragment, MemoryFault, PastDynamicShared, Poison
 from ptxsw.simt.translate import LANES, Op, destinations, handles, read_operand
 
@@ -29,7 +30,7 @@ class AccessModifiers(Struct, frozen=True):
     count: int  # elements
     write: bool
     counted: bool = True  # may be a load of global memory
-    constant: bool = False  # `.nc`: what it reads may not change while the kernel runs
+    ordering: Ordering = PLAIN
 
     @property
     def size(self) -> int:
@@ -57,7 +58,8 @@ def access_of(instruction: Instruction, write: bool) -> AccessModifiers:
     count = next((int(n[1:]) for n in names if n in ("v2", "v4", "v8")), 1)
     if width not in (8, 16, 32, 64):
         raise ValueError(f"accesses of type .{type_} are not modelled")
-    return AccessModifiers(space, type_, width, count, write, counted, "nc" in names)
+    ordering = ordering_of(instruction)
+    return AccessModifiers(space, type_, width, count, write, counted, ordering)
 
 
 def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
@@ -207,8 +209,9 @@ def load_values(
         if machine.recorder is not None:
             machine.recorder.access(machine, fragment, place, access.bytes, False)
         if machine.races is not None:
-            machine.races.record(machine, fragment, place, access.bytes, False, False)
-            machine.races.constant(machine, fragment, place, access.bytes, access.constant)
+            machine.races.record(
+                machine, fragment, place, access.size, access.count, False, access.ordering
+            )
     columns: list[Array] = []
     poisons: list[Poison] = []
     for at in range(access.count):
@@ -314,8 +317,10 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
             if machine.races is not None:
                 which = slice(None) if place.which is None else place.which
                 written = [v if len(v) == 1 else v[which] for v, _ in values]
-                machine.races.record(machine, fragment, place, access.bytes, True, False, written)
-                machine.races.changed(machine, fragment, place, access.bytes)
+                machine.races.record(
+                    machine, fragment, place, access.size, access.count, True, access.ordering,
+                    written,
+                )  # fmt: skip
             for at, (value, poison) in enumerate(values):
                 step = at * access.size
                 if poison is not None and place.arena and machine.recorder is None:

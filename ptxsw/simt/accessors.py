@@ -1,122 +1,148 @@
-"""Who has accessed each byte of a region, as far as it matters to who comes later.
+"""All accesses of one kind to each word of a region, as far as they matter to who comes later.
 
-All accessors of a byte would be many: a broadcast has a whole grid of them. Four are enough to know
-whether a later thread races with any of them: the latest one by its epochs, and the latest of those
-for whom it cannot speak, which are another lane of its warp, another warp of its block, and another
-block (which is never in order). Who is not in order with some other access of that kind is not in
-order with the latest one.
+An entry is some lanes of one warp that accessed some bytes of a word by one instruction at one
+count. Of one instruction and thread the latest access is enough: what is not in order with an
+earlier one is not in order with it, either. Entries of a word form a list, the latest first; a word
+that nobody has accessed costs a number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from msgspec import Struct
 
+from ptxsw.simt.clocks import LASTING
 from ptxsw.simt.state import Array, Index
 
-_LOW = (1 << 32) - 1
+
+class Accesses(Struct, frozen=True):
+    """Accesses by one instruction, an element each for the lanes of a warp that do the same:
+    bytes of one word (bits), the warp in the whole grid, its lanes (bits), their counts and rows
+    of what they know, and what they write."""
+
+    word: Index
+    bytes: Array
+    warp: Array
+    lanes: Array
+    count: Array
+    row: Array
+    value: Array | None
+
+    def chosen(self, which: Array) -> Accesses:
+        value = None if self.value is None else self.value[which]
+        return Accesses(
+            self.word[which], self.bytes[which], self.warp[which], self.lanes[which],
+            self.count[which], self.row[which], value,
+        )  # fmt: skip
 
 
-class ByteAccesses(Struct, frozen=True):
-    """Accesses of one byte each: where, by which threads (from 1 on, of the whole grid), when (the
-    epoch of the block, and below it that of the warp), and the line."""
-
-    at: Index
-    thread: Array
-    time: Array
-    line: Array
-
-    def chosen(self, which: Array) -> ByteAccesses:
-        return ByteAccesses(self.at[which], self.thread[which], self.time[which], self.line[which])
+_COLUMNS = {
+    "next": np.int32, "word": np.int32, "site": np.int32, "warp": np.int32, "lanes": np.uint32,
+    "count": np.int32, "bytes": np.uint8, "value": np.uint32,
+}  # fmt: skip
 
 
 class Accessors:
-    """The four that are kept for each byte. Memory that nobody accesses costs nothing."""
+    """The entries of a region of so many bytes."""
 
-    def __init__(self, size: int, padded: int) -> None:
-        self.padded = padded  # threads of a block
-        self.thread = [np.zeros(size, np.int64) for _ in range(4)]  # 0: none
-        self.time = [np.zeros(size, np.int64) for _ in range(4)]
-        self.line = [np.zeros(size, np.int32) for _ in range(4)]
-        self.used = 1  # of the four: the others are empty everywhere
+    def __init__(self, size: int) -> None:
+        self.head = np.full(-(-size // 4), -1, np.int32)
+        self.columns = {name: np.zeros(256, dtype) for name, dtype in _COLUMNS.items()}
+        self.used = 0
+        self.full = 1 << 16  # entries from which on doubles are looked for
 
-    def any_at(self, at: Index) -> Array:
-        """Which bytes have been accessed."""
-        accessed: Array = self.thread[0][at] != 0
-        return accessed
+    def met(self, new: Accesses) -> Iterator[tuple[Array, Array]]:
+        """Pairs of entries and new accesses (their numbers) that have a byte in common."""
+        if not self.used:
+            return
+        entry = self.head[new.word]
+        at = np.flatnonzero(entry >= 0)
+        entry = entry[at]
+        bytes_, following = self.columns["bytes"], self.columns["next"]
+        while len(entry):
+            common = bytes_[entry] & new.bytes[at] != 0
+            if common.all():
+                yield entry, at
+            elif common.any():
+                yield entry[common], at[common]
+            entry = following[entry]
+            more = entry >= 0
+            if not more.all():
+                entry, at = entry[more], at[more]
 
-    def racing(self, new: ByteAccesses) -> tuple[int, int, int] | None:
-        """The first access that is not in order with one that is kept: its number, the thread it
-        races with, and that one's line."""
-        for each in range(self.used):
-            other, time = self.thread[each][new.at], self.time[each][new.at]
-            apart = (other != 0) & (other != new.thread)
-            if not apart.any():
-                continue
-            block = self._block(other) == self._block(new.thread)
-            apart &= ~(block & (new.time >> 32 > time >> 32))
-            warp = (other - 1) >> 5 == (new.thread - 1) >> 5
-            apart &= ~(warp & (new.time & _LOW > time & _LOW))
-            if apart.any():
-                first = int(np.argmax(apart))
-                return first, int(other[first]), int(self.line[each][new.at[first]])
-        return None
-
-    def add(self, new: ByteAccesses) -> None:
+    def add(self, site: int, new: Accesses) -> None:
         """Remembers accesses, which are later than all that are kept."""
-        held = self.thread[0][new.at]
-        if ((held == 0) | (held == new.thread)).all():
-            self.thread[0][new.at] = new.thread
-            if (self.thread[0][new.at] == new.thread).all():  # each byte by one thread only
-                self.time[0][new.at], self.line[0][new.at] = new.time, new.line
+        head, columns = self.head[new.word], self.columns
+        known = (head >= 0) & (columns["site"][head] == site) & (columns["warp"][head] == new.warp)
+        known &= (columns["lanes"][head] == new.lanes) & (columns["bytes"][head] == new.bytes)
+        if known.any():
+            self._renew(head[known], new.chosen(known))
+            if known.all():
                 return
-            self.thread[0][new.at] = held
-        self._merge(new)
+            new = new.chosen(~known)
+        self._append(site, new)
 
-    def _merge(self, new: ByteAccesses) -> None:
-        known = [*(self._kept(each, new.at) for each in range(self.used)), new]
-        everyone = ByteAccesses(
-            np.concatenate([one.at for one in known]),
-            np.concatenate([one.thread for one in known]),
-            np.concatenate([one.time for one in known]),
-            np.concatenate([one.line for one in known]),
-        )
-        everyone = everyone.chosen(np.lexsort((everyone.time, everyone.at)))
-        begins = np.diff(everyone.at, prepend=-1) != 0
-        places, group = everyone.at[begins], np.cumsum(begins) - 1
-        thread = everyone.thread
-        first = thread[_last(group, np.ones(len(group), np.bool_), len(places))][group]
-        same_block = self._block(thread) == self._block(first)
-        same_warp = (thread - 1) >> 5 == (first - 1) >> 5
-        self._keep(0, places, everyone, _last(group, thread == first, len(places)))
-        self._keep(1, places, everyone, _last(group, same_warp & (thread != first), len(places)))
-        self._keep(2, places, everyone, _last(group, same_block & ~same_warp, len(places)))
-        self._keep(3, places, everyone, _last(group, ~same_block, len(places)))
+    def _renew(self, entry: Index, new: Accesses) -> None:
+        self.columns["count"][entry] = new.count
+        if new.value is not None:
+            self.columns["value"][entry] = new.value
 
-    def _kept(self, each: int, places: Index) -> ByteAccesses:
-        at = places[self.thread[each][places] != 0]
-        return ByteAccesses(at, self.thread[each][at], self.time[each][at], self.line[each][at])
+    def _append(self, site: int, new: Accesses) -> None:
+        number, columns = len(new.word), self.columns
+        if self.used + number > self.full:
+            self._drop_doubles()
+        while self.used + number > len(columns["next"]):
+            for name, full in columns.items():
+                columns[name] = np.concatenate([full, np.zeros_like(full)])
+        order = np.argsort(new.word, kind="stable")
+        word = new.word[order]
+        fresh = slice(self.used, self.used + number)
+        entry = np.arange(fresh.start, fresh.stop, dtype=np.int32)
+        before = np.empty(number, np.int32)
+        before[1:] = entry[:-1]
+        begins = np.diff(word, prepend=-1) != 0
+        before[begins] = self.head[word[begins]]
+        self.head[word] = entry  # of several to one word the last one stays
+        columns["next"][fresh], columns["word"][fresh], columns["site"][fresh] = before, word, site
+        for name, column in (("warp", new.warp), ("lanes", new.lanes), ("bytes", new.bytes),
+                             ("count", new.count), ("value", new.value)):  # fmt: skip
+            if column is not None:
+                columns[name][fresh] = column[order]
+        self.used += number
 
-    def _keep(self, each: int, places: Index, known: ByteAccesses, which: Index) -> None:
-        """One of the four: for each place the access of that number, or with -1 none."""
-        some = which >= 0
-        if some.any():
-            self.used = max(self.used, each + 1)
-        if each < self.used:
-            if not some.all():
-                self.thread[each][places[~some]] = 0
-            of = known.chosen(which[some])
-            self.thread[each][of.at] = of.thread
-            self.time[each][of.at], self.line[each][of.at] = of.time, of.line
+    def _drop_doubles(self) -> None:
+        """Of the same lanes by the same instruction the latest entry is enough."""
+        columns = {name: column[: self.used] for name, column in self.columns.items()}
+        keys = [columns[name] for name in ("bytes", "lanes", "warp", "site", "word")]
+        keys.insert(0, columns["count"])
+        order = np.lexsort(keys)
+        same = np.ones(len(order) - 1, np.bool_)
+        for key in keys[1:]:
+            same &= key[order][1:] == key[order][:-1]
+        kept = np.sort(order[np.append(~same, True)])
+        self.head[:] = -1
+        self.used = 0
+        self.full = max(self.full, 4 * len(kept))
+        columns = {name: column[kept] for name, column in columns.items()}
+        order = np.argsort(columns["word"], kind="stable")
+        word = columns["word"][order]
+        entry = np.arange(len(kept), dtype=np.int32)
+        before = np.concatenate([[np.int32(-1)], entry[:-1]])
+        before[np.diff(word, prepend=-1) != 0] = -1
+        self.head[word] = entry
+        for name, kept_ones in columns.items():
+            self.columns[name][: len(kept)] = before if name == "next" else kept_ones[order]
+        self.used = len(kept)
 
-    def _block(self, thread: Array) -> Array:
-        blocks: Array = (thread - 1) // self.padded
-        return blocks
-
-
-def _last(group: Index, which: Array, groups: int) -> Index:
-    """The number of the last chosen element of each group, -1 where there is none."""
-    last = np.full(groups, -1, np.int64)
-    chosen = np.flatnonzero(which)
-    last[group[chosen]] = chosen
-    return last
+    def end(self, site: int, word: Index, warp: Array, lane: Array, count: Array) -> None:
+        """Lasting accesses of single lanes have ended."""
+        entry, at, columns = self.head[word], np.arange(len(word)), self.columns
+        while len(entry):
+            there = entry >= 0
+            entry, at = entry[there], at[there]
+            mine = (columns["site"][entry] == site) & (columns["warp"][entry] == warp[at])
+            mine &= (columns["lanes"][entry] == lane[at]) & (columns["count"][entry] == LASTING)
+            columns["count"][entry[mine]] = count[at[mine]]
+            entry = columns["next"][entry]

@@ -11,8 +11,11 @@ from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.simt.access import AccessModifiers, addresses_of, load_values, locate, read_defined
 from ptxsw.simt.code import Code
 from ptxsw.simt.machine import Machine
+from ptxsw.simt.releases import Ordering
 from ptxsw.simt.state import AsyncCopy, Fragment
 from ptxsw.simt.translate import Op, handles
+
+_LASTS = Ordering(lasting=True)
 
 
 @handles("cp")
@@ -43,14 +46,16 @@ def _issue(code: Code, instruction: Instruction) -> Op:
         addresses_of(code, target, "is an address"),
         addresses_of(code, source, "is an address"),
     )
-    write = AccessModifiers("shared", "b32", 32, words, True, False)
-    read = AccessModifiers("global", "b32", 32, words, False)
+    write = AccessModifiers("shared", "b32", 32, words, True, False, _LASTS)
+    read = AccessModifiers("global", "b32", 32, words, False, True, _LASTS)
     # The bytes actually read, zeros after them; or a predicate to read none.
     ignore = next((o for o in rest), None) if "ignore" not in instruction.modifiers else None
     valid = None if ignore is None else read_defined(code, ignore, 32, "is the size of a copy")
 
     def run(machine: Machine, fragment: Fragment) -> None:
         (place,) = locate(machine, fragment, to(machine, fragment), write, True)
+        if machine.races is not None:
+            machine.races.record(machine, fragment, place, 4, words, True, _LASTS)
         count = np.full(fragment.count, 4 * words)
         if valid is not None:
             count[:] = valid(machine, fragment)
@@ -81,6 +86,8 @@ def _wait(machine: Machine, fragment: Fragment, left: int) -> None:
     """All but the last `left` groups of each thread are written now; -1: all copies are."""
     waits = np.zeros(machine.threads, np.bool_)
     waits[fragment.idx] = True
+    if machine.races is not None:
+        machine.races.waited(machine, waits, left)
     still: list[AsyncCopy] = []
     for copy in machine.copies:
         done = waits[copy.idx] & (copy.group < machine.committed[copy.idx] - left)

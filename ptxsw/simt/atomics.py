@@ -138,13 +138,15 @@ def atomic(code: Code, instruction: Instruction, pc: int) -> Op:
         old = np.empty(fragment.count, f"u{access.size}")
         marks = np.zeros(fragment.count, np.bool_)
         for place in locate(machine, fragment, addresses, access, True):
+            come = machine.schedule.order(len(place.offsets))
             if machine.recorder is not None:
                 machine.recorder.access(machine, fragment, place, access.bytes, True)
             if machine.races is not None:
-                machine.races.record(machine, fragment, place, access.bytes, True, True)
-                machine.races.changed(machine, fragment, place, access.bytes)
+                machine.races.record(
+                    machine, fragment, place, access.size, 1, True, access.ordering, (), come
+                )
             undefined = place.region.undefined(place.offsets, access.size)
-            seen = _apply(machine, place, access, values, update, operation)
+            seen = _apply(place, access, values, update, operation, come)
             which = slice(None) if place.which is None else place.which
             old[which] = seen
             if undefined is not None:
@@ -158,15 +160,14 @@ def atomic(code: Code, instruction: Instruction, pc: int) -> Op:
 
 
 def _apply(
-    machine: Machine, place: AccessedBytes, access: AccessModifiers, values: list[Array],
-    update: Update, operation: str,
+    place: AccessedBytes, access: AccessModifiers, values: list[Array], update: Update,
+    operation: str, shuffled: Index | None,
 ) -> Array:  # fmt: skip
-    """Old values in the order of the threads."""
+    """Old values in the order of the threads, which come in another."""
     if place.which is not None:
         values = [value[place.which] for value in values]
     b, c = values[0], values[1] if len(values) > 1 else None
     offsets = place.offsets
-    shuffled = machine.schedule.order(len(offsets))
     if shuffled is None:
         return _one_by_one(place.region, offsets, access.size, b, c, update, operation, access.type)
     seen = _one_by_one(

@@ -11,6 +11,7 @@ from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import as_array
 from ptxsw.simt.machine import Machine
+from ptxsw.simt.releases import ordering_of
 from ptxsw.simt.state import Array, Fragment, Index, Undefined
 from ptxsw.simt.threads import Threads
 from ptxsw.simt.translate import (
@@ -27,13 +28,28 @@ from ptxsw.simt.warp import Exchange, meeting
 
 def _nothing(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
     if machine.races is not None:
-        machine.races.warps_met(machine, idx)
+        machine.races.warps_met(idx)
     return [np.zeros(len(idx), np.bool_)]
 
 
 def _warp_barrier(code: Code, instruction: Instruction, pc: int) -> Op:
     rite = Exchange(instruction.name, read_operand(code, instruction.operands[0]), (), (), _nothing)
     return meeting(code, instruction, pc, rite)
+
+
+@handles("membar", "fence")
+def fence(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.13.4. Memory is in order here: a fence counts for who looks for races. Between
+    proxies it orders nothing that is modelled."""
+    if {"proxy", "mbarrier_init"} & {name.split("::")[0] for name in instruction.modifiers}:
+        return lambda machine, fragment: None
+    ordering = ordering_of(instruction)
+
+    def run(machine: Machine, fragment: Fragment) -> None:
+        if machine.races is not None:
+            machine.races.fence(fragment.idx, ordering)
+
+    return run
 
 
 @handles("bar", "barrier", guarded=True)

@@ -142,7 +142,7 @@ def trap(code: Code, instruction: Instruction, pc: int) -> Op:
 
 
 @handles(
-    "membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "brkpt", "applypriority",
+    "prefetch", "prefetchu", "nanosleep", "pmevent", "brkpt", "applypriority",
     "griddepcontrol", "setmaxnreg",
 )  # fmt: skip
 def nothing(code: Code, instruction: Instruction, pc: int) -> Op:

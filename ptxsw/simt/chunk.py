@@ -50,6 +50,7 @@ class Chunk:
         self.local = MemoryRegion(np.zeros(0, np.uint8))
         self.local_size = 0
         self.specials: dict[str, Array] = {}
+        self.committed = np.zeros(self.threads, np.int64)  # groups of asynchronous copies
         self.steps = 0
         self.disturbed = False  # an answer depended on time or on what other threads do
 

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from ptxsw.simt.chunk import Chunk
+from ptxsw.simt.clocks import Told
 from ptxsw.simt.state import Array, Fragment, Index, Undefined, union
 from ptxsw.simt.threads import Threads
 
@@ -168,6 +169,8 @@ class _Barrier:
 
     def __init__(self, blocks: int, warps: int) -> None:
         self.arrived = np.zeros(warps, np.uint32)  # lanes, by warp
+        self.waiting = np.zeros(warps, np.uint32)  # those of them that wait
+        self.told: Told | None = None  # for who looks for races
         self.lines = np.zeros(warps, np.int64)  # of the aligned instruction they came by; 0: none
         self.round, self.expected, self.yes, self.voters, self.last_yes, self.last_voters = (
             np.zeros(blocks, np.int64) for _ in range(6)
@@ -210,7 +213,12 @@ class Barriers:
             barrier = self.barriers[number] = _Barrier(machine.blocks, machine.threads >> 5)
         if aligned:
             self._require_aligned(barrier, fragment)
-        barrier.arrived |= lane_bits(machine, fragment.idx)
+        lanes = lane_bits(machine, fragment.idx)
+        barrier.arrived |= lanes
+        if wait:
+            barrier.waiting |= lanes
+        if machine.races is not None:
+            barrier.told = machine.races.come(barrier.told, fragment.idx)
         blocks = machine.block_of(fragment.idx)
         barrier.expected[blocks] = expected
         barrier.yes += np.bincount(blocks, votes, machine.blocks).astype(np.int64)
@@ -262,10 +270,11 @@ class Barriers:
         opens = (count >= wanted) & (count > 0)
         if not opens.any():
             return
-        if machine.races is not None:
-            lanes = barrier.arrived[:, None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
-            came = (lanes.reshape(-1) == 1) & np.repeat(opens, machine.padded)
-            machine.races.blocks_met(machine, np.flatnonzero(came))
+        if machine.races is not None and barrier.told is not None:
+            lanes = barrier.waiting[:, None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
+            waiting = (lanes.reshape(-1) == 1) & np.repeat(opens, machine.padded)
+            blocks = np.flatnonzero(opens)
+            machine.races.go_on(barrier.told, np.flatnonzero(waiting), blocks)
         barrier.round += opens
         barrier.last_yes[opens], barrier.last_voters[opens] = (
             barrier.yes[opens],
@@ -273,6 +282,7 @@ class Barriers:
         )
         barrier.yes[opens] = barrier.voters[opens] = 0
         barrier.arrived.reshape(-1, per_block)[opens] = 0
+        barrier.waiting.reshape(-1, per_block)[opens] = 0
         barrier.lines.reshape(-1, per_block)[opens] = 0
         self.wake(partly=False)
 

@@ -20,6 +20,7 @@ from ptxsw.simt import (  # noqa: F401  (their handlers)
     warp,
 )
 from ptxsw.simt.chunk import Geometry
+from ptxsw.simt.conflicts import RACE
 from ptxsw.simt.counters import Counters, Recorder
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import Buffer
@@ -65,7 +66,7 @@ def launch(
     schedule: Schedule | None = None,
     merge_iterations: bool = False,
     counters: bool = True,
-    races: bool = False,
+    races: bool | Races = False,
     only: range | None = None,
     resident: int = RESIDENT,
     limit: int = LIMIT,
@@ -98,7 +99,7 @@ def launch(
     program = Program(module, function, args, shared, memory, variables, read_only)
     translate_all(program)
     counts = Counters() if counters else None
-    watch = Races() if races else None
+    watch = races if isinstance(races, Races) else Races((RACE,)) if races else None
     printed: list[str] = []
     at_once = max(1, resident // geometry.padded)
     steps = 0

@@ -38,7 +38,6 @@ class Threads(Chunk):
         self.joins: dict[Join, None] = {}  # with threads that have arrived
         self.printed: list[str] = []
         self.copies: list[AsyncCopy] = []
-        self.committed = np.zeros(self.threads, np.int64)  # groups of asynchronous copies
 
     def go(self, fragment: Fragment, idx: Index, pc: int) -> None:
         """Some threads of a fragment go on at another place."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ptxsw.ptx.ir import Module, type_width
-from ptxsw.simt import RunError
+from ptxsw.simt import RACE, STRONG, Races, RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.run import RESIDENT
 from ptxsw.simt.state import Livelock, Runaway
@@ -74,14 +74,16 @@ def run(
     races: bool = False,
     limit: int = LIMIT,
 ) -> Outcome:
-    """One run of a kernel, given up after `limit` steps; with `races` one in which threads race
-    ends with an error. Raises Unsupported for what the interpreter does not model."""
+    """One run of a kernel, given up after `limit` steps; with `races` one in which threads race,
+    or strong accesses have no order, ends with an error. Raises Unsupported for what the
+    interpreter does not model."""
     values, memory, names = placed(module, kernel, launch)
     try:
         result = simulate(
             module, kernel, launch.grid, launch.block, values, shared=launch.shared,
             memory=memory, variables=contents_of(launch), seed=seed, counters=False, limit=limit,
-            resident=resident, merge_iterations=merge_iterations, races=races,
+            resident=resident, merge_iterations=merge_iterations,
+            races=Races((RACE, STRONG)) if races else False,
             only=None if launch.only is None else range(*launch.only),
         )  # fmt: skip
     except RunError as error:

@@ -3,14 +3,16 @@ where it happens."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ptxsw.parser import parse
-from ptxsw.simt import MemoryFault, Poisoned, Race, Undefined, launch
-from tests.simt.programs import from_body, program
+from ptxsw.ptx.ir import Module
+from ptxsw.simt import MemoryFault, Poisoned, Race, Races, Undefined, launch
+from tests.simt.programs import HERE, from_body, program
 
 FLOATS, DOUBLES = np.arange(64, dtype=np.float32), np.arange(64, dtype=np.float64)
 INTS = np.arange(256, dtype=np.int32)
@@ -33,19 +35,42 @@ def test_a_broadcast_read_and_a_write_by_one_of_its_readers(
     run(name, kernel, np.zeros(64, np.uint32), block=1, races=True)
 
 
+@cache
+def weakly(name: str) -> Module:
+    """The program with weak accesses where it has volatile ones."""
+    return parse((HERE / "ptx" / f"{name}.ptx").read_text().replace(".volatile", ""))
+
+
 def test_readers_of_two_instructions() -> None:
     """The other warps have read first; lanes of the first warp, which read again, have met."""
+    args = INTS, np.zeros(64, np.int32)
     said = r"thread \(0,0,0\) of .*: a race with thread \(6[23],0,0\) of .*, line 26"
     with pytest.raises(Race, match=said):
-        run("readers", "displaced", INTS, np.zeros(64, np.int32), block=64, races=True)
-    run("readers", "ordered", INTS, np.zeros(64, np.int32), block=64, races=True)
+        launch(weakly("readers"), "displaced", 1, 64, args, races=True)
+    launch(weakly("readers"), "ordered", 1, 64, args, races=True)
 
 
 def test_a_word_that_all_have_added_to() -> None:
     """The last one to do so reads it: the others may still be at it."""
+    args = np.zeros(1, np.int32), np.zeros(1, np.int32)
     with pytest.raises(Race, match=r"thread \(31,0,0\) .*: a race with thread \(30,0,0\)"):
-        run("readers", "added", np.zeros(1, np.int32), np.zeros(1, np.int32), races=True)
-    run("readers", "added", np.zeros(1, np.int32), np.zeros(1, np.int32), block=1, races=True)
+        launch(weakly("readers"), "added", 1, 32, args, races=True)
+    launch(weakly("readers"), "added", 1, 1, args, races=True)
+
+
+def test_volatile_accesses_are_no_race_but_have_no_order() -> None:
+    for kernel, out in (("displaced", 64), ("added", 1)):
+        found = Races()
+        run(
+            "readers",
+            kernel,
+            np.zeros(64, np.int32),
+            np.zeros(out, np.int32),
+            block=64,
+            races=found,
+        )
+        assert {conflict.kind for conflict in found.conflicts} == {"strong"}
+        assert "no order with thread" in str(found.conflicts[0].error)
 
 
 def test_the_same_value_stored_by_rows_of_a_block_that_leaves_in_part() -> None:
