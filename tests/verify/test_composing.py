@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from ptxsw.driver.pipeline import Options, Result, optimize
 from ptxsw.parser import parse
@@ -27,6 +28,10 @@ def judged(before: str, after: str) -> Proof | Unproved:
     return prove(first, parse(after), first.kernels[0].name)
 
 
+def slow(*values: str) -> ParameterSet:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize("text", [MATMUL, TRANSPOSE])
 def test_all_steps_together_are_a_proof(text: str) -> None:
     result = rewritten(text)
@@ -45,8 +50,10 @@ def test_the_comments_are_all_that_is_added() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [
-    ("mul.rn.f32", "mul.rz.f32"), ("st.global.f32", "st.volatile.global.f32"), ("+4]", "+8]"),
-    ("ld.global", "ld.volatile.global"),
+    ("mul.rn.f32", "mul.rz.f32"),
+    slow("st.global.f32", "st.volatile.global.f32"),
+    slow("+4]", "+8]"),
+    slow("ld.global", "ld.volatile.global"),
 ])  # fmt: skip
 def test_steps_do_not_help_another_text(old: str, new: str) -> None:
     text, steps = rewritten(MATMUL).text, rewritten(MATMUL).text_with_steps
@@ -55,14 +62,14 @@ def test_steps_do_not_help_another_text(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(("pattern", "new"), [
-    (r'"code":"[^"]*"', r'"code":""'),
-    (r'"code":"[^"]*"', r'"code":"} .entry k() { ret;"'),
+    slow(r'"code":"[^"]*"', r'"code":""'),
+    slow(r'"code":"[^"]*"', r'"code":"} .entry k() { ret;"'),
     (r'"register":"%\w+"', r'"register":"%nothing"'),
-    (r'"label":"[^"]*"', r'"label":"NOWHERE"'),
+    slow(r'"label":"[^"]*"', r'"label":"NOWHERE"'),
     (r'"edits":\[\[\d+', r'"edits":[[99999999'),
-    (r'"edits":\[\[\d+', r'"edits":[[-5'),
-    (r'(?<=: )\{"claims".*', r'{"claims":7}'),
-    (r'(?<=: )\{"claims".*', r"{"),
+    slow(r'"edits":\[\[\d+', r'"edits":[[-5'),
+    slow(r'(?<=: )\{"claims".*', r'{"claims":7}'),
+    slow(r'(?<=: )\{"claims".*', r"{"),
     (r'(?<=: )\{"claims".*', r'{"layout":{"shifts":[],"mask":0}}'),
 ])  # fmt: skip
 def test_a_wrong_step_proves_nothing_and_is_no_fault(pattern: str, new: str) -> None:
