@@ -153,10 +153,13 @@ def test_a_page_tells_it(fault: Exception, file: Path) -> None:
 
 def test_texts_are_compared_but_for_it(fault: Exception, file: Path) -> None:
     other = file.with_name("other.ptx")
-    other.write_text(TEXT.replace("add.f32 %f3, %f1, %f2", "add.f32 %f3, %f2, %f1"))
+    other.write_text(TEXT.replace("ld.global.f32 %f2", "ld.volatile.global.f32 %f2"))
     result = ptxsw("verify", file, other)
     assert result.exit_code == 2
-    assert result.stdout.startswith("not decided: ") and "\nbad: failed in " in result.stdout
+    assert (
+        result.stdout.startswith("not decided: ")
+        and "\nbad  not decided  failed in " in result.stdout
+    )
     assert f"ptxsw verify {file} {other} --kernel bad" in result.stderr
     verdict = verify(TEXT, other.read_text())
     assert isinstance(verdict, Undecided) and [one.kernel for one in verdict.failures] == ["bad"]
