@@ -38,6 +38,8 @@ class Accesses(Struct, frozen=True):
         )  # fmt: skip
 
 
+_LONG = 64
+
 _COLUMNS = {
     "next": np.int32, "word": np.int32, "site": np.int32, "warp": np.int32, "lanes": np.uint32,
     "count": np.int32, "bytes": np.uint8, "value": np.uint32,
@@ -52,6 +54,7 @@ class Accessors:
         self.columns = {name: np.zeros(256, dtype) for name, dtype in _COLUMNS.items()}
         self.used = 0
         self.full = 1 << 16  # entries from which on doubles are looked for
+        self.long, self.seen = _LONG, 0  # entries of a word from which on they are; seen of one
 
     def met(self, new: Accesses) -> Iterator[tuple[Array, Array]]:
         """Pairs of entries and new accesses (their numbers) that have a byte in common."""
@@ -61,7 +64,10 @@ class Accessors:
         at = np.flatnonzero(entry >= 0)
         entry = entry[at]
         bytes_, following = self.columns["bytes"], self.columns["next"]
+        steps = 0
         while len(entry):
+            steps += 1
+            self.seen = max(self.seen, steps)
             common = bytes_[entry] & new.bytes[at] != 0
             if common.all():
                 yield entry, at
@@ -91,7 +97,7 @@ class Accessors:
 
     def _append(self, site: int, new: Accesses) -> None:
         number, columns = len(new.word), self.columns
-        if self.used + number > self.full:
+        if self.used + number > self.full or self.seen > self.long:
             self._drop_doubles()
         while self.used + number > len(columns["next"]):
             for name, full in columns.items():
@@ -132,6 +138,9 @@ class Accessors:
         before = np.concatenate([[np.int32(-1)], entry[:-1]])
         before[np.diff(word, prepend=-1) != 0] = -1
         self.head[word] = entry
+        begins = np.flatnonzero(before < 0)
+        self.long = max(_LONG, 2 * int(np.diff(begins, append=len(kept)).max()))
+        self.seen = 0
         for name, kept_ones in columns.items():
             self.columns[name][: len(kept)] = before if name == "next" else kept_ones[order]
         self.used = len(kept)

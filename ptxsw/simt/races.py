@@ -47,7 +47,8 @@ class _Shadow:
     def __init__(self, region: MemoryRegion) -> None:
         size = len(region.data)
         self.region = region
-        self.reads, self.writes, self.strong = (Accessors(size) for _ in range(3))
+        self.reads, self.writes = Accessors(size), Accessors(size)
+        self.polls, self.strong = Accessors(size), Accessors(size)  # strong reads, strong writes
         self.plain_atomics: int | None = 0  # the size of all strong accesses, if they are atomic
         self.constant = False  # is any of it loaded by `.nc`?
         self.torn = np.zeros(-(-size // 4), np.bool_)  # words that are read without order
@@ -182,14 +183,12 @@ class Races:
             self.lasting.append(_Lasting(kept, seen.site, idx, new.word, group))
         else:
             new = _alike(new)
+        against = [shadow.writes, *([shadow.reads] if site.write else [])]
+        if not ordering.strong or self._loosen(shadow, site):
+            against += [shadow.strong, *([shadow.polls] if site.write else [])]
+        kept = shadow.writes if site.write else shadow.reads
         if ordering.strong:
-            loose = self._loosen(shadow, site)
-            against = [shadow.writes, *([shadow.reads] if site.write else [])]
-            against += [shadow.strong] if loose else []
-            kept = shadow.strong
-        else:
-            against = [shadow.writes, shadow.strong, *([shadow.reads] if site.write else [])]
-            kept = shadow.writes if site.write else shadow.reads
+            kept = shadow.strong if site.write else shadow.polls
         for each in against:
             for entry, number in each.met(new):
                 self._compare(seen, each, entry, new, number)
