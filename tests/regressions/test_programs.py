@@ -63,7 +63,7 @@ def test_shuffles_into_a_vector_register(scheme: str, form: str, tmp_path: Path)
         "optimize", file, "-o", made, "--mode", "force", "--scheme", scheme, "--form", form
     )
     assert done.returncode == 0 and "2 global loads, 1 shuffle" in done.stdout, done.stdout
-    verdict = ptxsw("verify", file, made)
+    verdict = ptxsw("verify", file, made, "--also-run")
     assert verdict.returncode == 0 and verdict.stdout.startswith("proved; no difference in")
     if find.real_ptxas(os.environ) is not None:
         assembled = ptxsw("assemble", made, "-o", tmp_path / "out.cubin", "-arch=sm_80")

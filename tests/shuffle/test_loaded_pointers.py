@@ -154,7 +154,7 @@ SHARED = """mov.u64 %rd11, tile;
 	st.global.u64 [%rd14], %rd12;
 	mov.u32 %r5, tile;
 	mad.lo.s32 %r6, %r2, 4, %r5;
-	st.shared.f32 [%r6], 0f3F800000;
+	st.shared.f32 [%r6], 0f3F800000; st.shared.f32 [%r6+4], 0f3F800000;
 	bar.sync 0;"""
 BETWEEN = "st.shared.f32 [%r6], 0f40000000;\n\t"
 TILE = GENERIC.replace(".local .align 16", ".shared .align 4 .b8 tile[512];\n\t.local .align 16", 1)
