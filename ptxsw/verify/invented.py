@@ -296,7 +296,7 @@ class Inventor:
 
     def _overlapping(self, base: Launch) -> Iterator[Launch]:
         """Pairs of buffers of which the kernel writes one: the same one, and some bytes apart, the
-        latter in a single thread, which cannot race."""
+        latter in a single thread, which cannot race, and as far apart as the text aligns them."""
         pairs = [
             (first, second)
             for at, first in enumerate(self._pointers[:5])
@@ -305,7 +305,8 @@ class Inventor:
         ]
         for distance, (first, second) in product((0, 1, -1, 2, -3), pairs):
             launch = self._held(self._row(base, 1 if distance else 33), "full", 60)
-            step = width_of((first if distance > 0 else second).parameter.pointee or "b8") // 8
+            size = width_of((first if distance > 0 else second).parameter.pointee or "b8") // 8
+            step = max(size, second.parameter.unit)  # which is moved
             yield overlapped(launch, first, second, distance * step)
 
     def _misaligned(self, base: Launch) -> Iterator[Launch]:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from ptxsw.cli.commands import app
 from ptxsw.cli.files import CommandError
+from ptxsw.verify import Different, Undecided, verify
 from ptxsw.verify.launches import from_json
 from tests.heads import head
 
@@ -118,6 +119,38 @@ def test_a_difference_that_needs_buffers_to_overlap_says_so(tmp_path: Path) -> N
     code, said = answer(tmp_path, first, second)
     assert code == 1 and said.startswith("different: k where in and out are the same: out[0] is ")
     assert words(tmp_path, first, second)["condition"] == "where in and out are the same"
+
+
+ALIGNED = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 .ptr .global .align 8 a, .param .u64 .ptr .global .align 8 b)
+{
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	ld.param.u64 %rd1, [a];
+	ld.param.u64 %rd2, [b];
+	ld.global.v2.u32 {%r1, %r2}, [%rd1];
+	st.global.u32 [%rd2], %r1;
+	st.global.u32 [%rd2+4], %r2;
+	ret;
+}
+"""
+
+
+def test_buffers_overlap_only_as_their_declared_alignment_lets_them() -> None:
+    """Two stores are one wide store for every caller that keeps to `.align 8`."""
+    pair = "st.global.u32 [%rd2], %r1;\n\tst.global.u32 [%rd2+4], %r2;"
+    wide = ALIGNED.replace(pair, "st.global.v2.u32 [%rd2], {%r1, %r2};")
+    assert isinstance(verify(ALIGNED, wide, symbolic=False), Undecided)
+    first, second = (t.replace(" .align 8 b", " .align 4 b") for t in (ALIGNED, wide))
+    assert isinstance(verify(first, second, symbolic=False), Different)
+    # A launch in which b lies 8 bytes behind a shows which of them is read first.
+    late = "ld.global.u32 %r3, [%rd1+8];\n\tst.global.u32 [%rd2+8], %r3;\n\tret;"
+    early = f"ld.global.u32 %r3, [%rd1+8];\n\t{pair}\n\tst.global.u32 [%rd2+8], %r3;"
+    first, second = ALIGNED.replace("ret;", late), ALIGNED.replace(pair, early)
+    verdict = verify(first, second, symbolic=False)
+    assert isinstance(verdict, Different) and "8 bytes apart" in str(verdict)
 
 
 def test_a_difference_has_a_witness(tmp_path: Path) -> None:
