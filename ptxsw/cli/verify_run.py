@@ -17,6 +17,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx.cxx_names import chosen, readable
 from ptxsw.ptx.errors import naming
 from ptxsw.ptx.ir import Module
+from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.printable import one_line
 from ptxsw.simt import Counters, LaunchResult, launch
 from ptxsw.simt.run import LIMIT, entry
@@ -24,7 +25,15 @@ from ptxsw.toolchain.ptxas import AssemblyError, NoCodeForTarget, NoPtxas, assem
 from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.launches import Launch, Shape, buffers
 from ptxsw.verify.runs import contents_of, placed
-from ptxsw.verify.verdict import Different, Proved, Undecided, Verdict, question, together
+from ptxsw.verify.verdict import (
+    Different,
+    Proved,
+    Question,
+    Undecided,
+    Verdict,
+    question,
+    together,
+)
 from ptxsw.verify.witness import shown
 
 PROVED, DIFFERENT, UNDECIDED = 0, 1, 3
@@ -51,7 +60,7 @@ def compare(
         kernel = in_ptx(parse(texts[0], names[0]), kernel)
     asked = question(*texts, names, launches=launches, seeds=range(1, seeds + 1), also_run=also_run)
     functions = asked.kernels(kernel)
-    _refuse(texts, names)
+    _refuse(asked, texts)
     step(functions[0].name)
     verdicts: list[Verdict | None] = [None] * len(functions)
     order = range(len(functions))
@@ -66,20 +75,23 @@ def compare(
 
 # ---------------------------------------------------------------- what ptxas refuses
 
-_LINE = re.compile(r"\bline (\d+); (?:error|fatal)\s*: ([^\n]*)")
-_TARGET = re.compile(r"^[ \t]*\.target\s+(sm_\d+\w?)", re.MULTILINE)
+_LINE = pattern(r"\bline (\d+); (?:error|fatal)\s*: ([^\n]*)")
+_TARGET = pattern(r"^[ \t]*\.target\s+(sm_\d+\w?)", re.MULTILINE)
 _OLDEST = "sm_75"  # for which ptxas 13 makes code
 
 
-def _refuse(texts: tuple[str, str], names: tuple[str, str]) -> None:
-    """Raises CommandError for a text of which ptxas names a line that it refuses. Where there is no
-    ptxas, or one that is older than the text, nothing is said."""
-    both = dict(zip(texts, names, strict=True))
+def _refuse(asked: Question, texts: tuple[str, str]) -> None:
+    """Raises CommandError for a text of which ptxas names a line that it refuses, or the ParseError
+    that draws what is wrong with it, if the reader of bodies finds that. Where there is no ptxas,
+    or one that is older than the text, nothing is said."""
+    both = dict(zip(texts, (asked.first, asked.second), strict=True))
     with ThreadPoolExecutor(2) as pool:
-        for name, wrong in zip(both.values(), pool.map(refusal, both), strict=True):
+        for module, wrong in zip(both.values(), pool.map(refusal, both), strict=True):
             if wrong is not None:
-                line, message = wrong
-                raise CommandError(f"{name}:{line}: ptxas refuses this text: {one_line(message)}")
+                for function in module.kernels:
+                    function.load_body(function)
+                place = f"{module.source.name}:{wrong[0]}"
+                raise CommandError(f"{place}: ptxas refuses this text: {one_line(wrong[1])}")
 
 
 def refusal(text: str) -> tuple[int, str] | None:
