@@ -26,6 +26,8 @@ _LONG = 32  # iterations of a loop that is worth a tile
 _TABLE = 1024  # iterations from which on what all threads load is no table of constants
 _GAIN = 0.05  # of the kernel's bound, or it is a note
 _USUAL = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}  # by the axes that a kernel uses
+_THREAD = frozenset(f"%tid.{axis}" for axis in "xyz")
+_OWN = _THREAD | {"%laneid"}
 _STOPS = isa.Effect.BARRIER | isa.Effect.CALL
 
 
@@ -73,7 +75,7 @@ def _places(scene: Scene, site: Site) -> frozenset[str]:
         str(leaf.value)[-1]
         for address in addresses
         for leaf in unknowns(address)
-        if str(leaf.value).startswith("%tid.")
+        if leaf.value in _THREAD
     )
 
 
@@ -99,7 +101,7 @@ def _walks(scene: Scene, site: Site) -> bool:
 
 def _is_shared(term: Term) -> bool:
     return term.origin in (Origin.ITERATION, Origin.PARAMETER) or (
-        term.origin is Origin.SPECIAL and not str(term.value).startswith(("%tid", "%laneid"))
+        term.origin is Origin.SPECIAL and term.value not in _OWN
     )
 
 
