@@ -263,7 +263,6 @@ def test_both_copies_of_a_scope_are_followed() -> None:
         (".reg .f32 %x;", ".reg .f32 %x;\nHERE:"),
         ("fma.rn.f32 %f1, %x,", "fma.rn.f32 %f1, %f4,"),
         ("fma.rn.f32 %f1, %x, 0f40000000, %f1;\n\t}", "}\n\tfma.rn.f32 %f1, %f9, 0f40000000, %f1;"),
-        ("{\n\t.reg .f32 %x;", "\n\t.reg .f32 %x;{"),
     ],
 )
 def test_a_copy_that_is_not_like_the_other_is_found(old: str, new: str, copy: int) -> None:
@@ -271,6 +270,27 @@ def test_a_copy_that_is_not_like_the_other_is_found(old: str, new: str, copy: in
     before, between, after = text.split(old)
     wrong = (between.join((old, new) if copy else (new, old))).join((before, after))
     assert not isinstance(judged(original, wrong), Proved)
+
+
+def test_a_declaration_in_front_of_a_copy_is_another_register() -> None:
+    """All that follows sees it. In front of the last copy it does what the one of the scope did,
+    whatever it is called; in front of the first it is not what the scopes behind it have."""
+    original, text = twice()
+    inside, outside = "{\n\t.reg .f32 %x;", "\n\t.reg .f32 %x;{"
+    before, between, after = text.split(inside)
+    last = f"{before}{inside}{between}{outside}{after}"
+    assert isinstance(judged(original, last), Proved)
+    start, end = last.split(outside)
+    for right, wrong in (
+        ("[%rd4]", "[%rd4+4]"),
+        ("0f40000000", "0f40400000"),
+        ("%x, %f2", "%x, %f1"),
+    ):
+        assert not isinstance(
+            judged(original, start + outside + end.replace(right, wrong, 1)), Proved
+        )
+    first = f"{before}{outside}{between}{inside}{after}"
+    assert not isinstance(judged(original, first), Proved)
 
 
 SAMPLE = range(8)
