@@ -90,6 +90,7 @@ LAYERS = (
     Layer("ptxsw.facts.equality:Equality._in_cases"),
     Layer("ptxsw.facts.prover:Prover.unrelated"),
     Layer("ptxsw.facts.prover:Prover.same_extended"),
+    Layer("ptxsw.facts.prover:Prover.written_out", _changed, ...),
     Layer("ptxsw.facts.prover:Prover.ordered"),
     Layer("ptxsw.facts.prover:Prover.proved"),
     Layer("ptxsw.facts.prover:Prover.contradictory"),

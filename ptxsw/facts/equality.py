@@ -153,6 +153,8 @@ class Equality:
             return False
         if op.SUM in (a.kind, b.kind) and self.prover.same_extended(a, b, given):
             return True
+        if self.prover.written_out(a, given) is self.prover.written_out(b, given):
+            return True
         return parted is None and self.prover.proved(self._terms.eq(a, b), given)
 
     def _lasting(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:

@@ -5,6 +5,9 @@ difference of two such sums has `sext(i)` and `sext(i + 1)` with opposite coeffi
 written as the other plus 1, and the test of the overflow is a small question of its own.
 
 `sext(i + 2·j)` is `sext(i) + 2·sext(j)` where the ranges of both, added, stay within the type.
+
+Products cannot be told apart so. `sext(i + 1)·sext(n)` and `zext(i + 1)·zext(n)` are both
+`(zext(i) + 1)·zext(n)` where `i` and `n` are no negative numbers.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, split
 from ptxsw.terms.solver import Proved, Solver
+from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 
 _MAX_ITEMS = 12
+_MAX_SIZE = 200
 _TIMES = (1, -1, 2, -2, 3, -3, 4, -4)  # how often a part may stand in a sum
 
 Span = Callable[[Term], tuple[int, int] | None]
@@ -165,6 +170,32 @@ def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, NoOverflow]]:
             by = wrapped(step.value, step.width)
             part = terms.sub(terms.sub(high, low), terms.const(by, width))
             yield terms.scale(part, other), NoOverflow(low.args[0], by, low.kind is op.SEXT)
+
+
+def products_written_out(
+    terms: Terms, term: Term, holds: Callable[[Term], bool], memo: dict[Term, Term]
+) -> Term:
+    """A term in which an extended sum is a sum of extended parts, wherever that is the same, and
+    what is no negative number is extended by zeros. `holds` is asked for the conditions."""
+
+    def leaf(node: Term) -> Term | None:
+        if node.kind not in op.EXTENSIONS or node.size > _MAX_SIZE:
+            return None
+        (inner,) = node.args
+        if node.kind is op.SEXT and holds(terms.sle(terms.const(0, inner.width), inner)):
+            node = terms.zext(inner, node.width)
+        constant, items = split(inner)
+        grows = all(wrapped(f, inner.width) >= 0 for f in (constant, *(f for _, f in items)))
+        if inner.kind is not op.SUM or (node.kind is op.SEXT and grows):
+            return node  # what only adds extended parts up is not negative
+        total = terms.const(wrapped(constant, inner.width), node.width)
+        for part, factor in items:
+            extended = terms.zext(part, node.width)
+            extended = leaf(extended) or extended
+            total = terms.add(total, terms.scale(extended, wrapped(factor, inner.width)))
+        return total if holds(terms.eq(node, total)) else node
+
+    return substitute(terms, term, leaf, memo)
 
 
 def _same_width(a: Term, b: Term) -> bool:

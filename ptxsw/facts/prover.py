@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from ptxsw.facts.conditions import together
-from ptxsw.facts.extensions import NoOverflow, no_overflow, vanishes
+from ptxsw.facts.extensions import NoOverflow, no_overflow, products_written_out, vanishes
 from ptxsw.facts.integer_facts import Numbers
 from ptxsw.facts.simplifier import MAX_SIZE, Simplifier
 from ptxsw.terms import op
@@ -35,6 +35,7 @@ class Prover:
     ) -> None:
         self.simplifier, self._terms = simplifier, simplifier.terms
         self._solver, self._exact, self.check = solver, exact, check
+        self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._numbers: dict[tuple[Term, ...], Numbers] = {}
         self.example: Mapping[str, int] = {}
 
@@ -139,6 +140,14 @@ class Prover:
         if self.proved(substitute(terms, claim, leaf, memo), conditions):
             return True
         return self.proved(claim, given)
+
+    def written_out(self, term: Term, given: tuple[Term, ...]) -> Term:
+        """A term with its extended sums written out, if it has a product: the solver can do little
+        with products."""
+        if term.size > MAX_SIZE or not any(node.kind is op.MUL for node in walk(term)):
+            return term
+        memo = self._written.setdefault(given, {})
+        return products_written_out(self._terms, term, lambda claim: self.holds(claim, given), memo)
 
     def numbers(self, given: tuple[Term, ...]) -> Callable[[Term], Term] | None:
         """Writes values in a form that equal ones share, where some conditions hold."""
