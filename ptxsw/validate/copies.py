@@ -20,22 +20,14 @@ from collections.abc import Sequence
 from ptxsw.flow.cfg import Cfg, build, ends_block
 from ptxsw.ptx.ir import Body
 from ptxsw.validate.edit_map import EditMap
-
-_MAX_ROUNDS = 64
+from ptxsw.validate.spelling import refine_together
 
 
 def with_copies(old: Body, new: Body, edits: EditMap) -> EditMap:
     """A map in which each place of the first text has all places from which the same follows as
     its images, if there are any."""
     texts = _Futures(build(old)), _Futures(build(new))
-    count = -1
-    for _ in range(_MAX_ROUNDS):
-        for text in texts:
-            text.refine()
-        now = sum(text.count for text in texts)
-        if now == count:
-            break
-        count = now
+    refine_together(texts)
     places: dict[int, list[int]] = defaultdict(list)
     for at, colour in enumerate(texts[1].colours()):
         if not _jumps(new, at):

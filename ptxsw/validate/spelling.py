@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import partial
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -166,17 +167,33 @@ def _look(cfg: Cfg, number: int, *, closely: bool) -> tuple[object, ...]:
 # ---------------------------------------------------------------- registers
 
 
-def _registers(first: Function, second: Function, symbols: Names) -> Registers:
-    """All registers that the second text names with the names that they get."""
-    texts = [_Colours(first.body, {}), _Colours(second.body, symbols)]
+class Coloured(Protocol):
+    """One text of two, parts of which get numbers that say more in each round."""
+
+    def refine(self) -> None: ...
+
+    @property
+    def count(self) -> int:
+        """Different numbers."""
+        ...
+
+
+def refine_together(texts: Sequence[Coloured]) -> None:
+    """Until no round tells more parts apart."""
     count = -1
     for _ in range(_MAX_ROUNDS):
         for text in texts:
             text.refine()
         now = sum(text.count for text in texts)
         if now == count:
-            break
+            return
         count = now
+
+
+def _registers(first: Function, second: Function, symbols: Names) -> Registers:
+    """All registers that the second text names with the names that they get."""
+    texts = [_Colours(first.body, {}), _Colours(second.body, symbols)]
+    refine_together(texts)
     one, other = (text.groups() for text in texts)
     names: dict[Reg, Reg] = {}
     for colour, registers in other.items():
