@@ -23,9 +23,9 @@ from benchmarks.gpu.correct import load
 from benchmarks.gpu.prepared import Kernel, Prepared, Version
 from benchmarks.gpu.trials import USUAL
 from benchmarks.wavefronts import Executed, execute, wavefronts
+from ptxsw.analysis.coalescing import sectors
 from ptxsw.cost import sass
 from ptxsw.parser import parse
-from ptxsw.simt.counters import SECTOR
 
 TABLE = "counters.csv"
 SECTORS, LOADS, STORES = "sectors", "wavefronts of shared loads", "wavefronts of shared stores"
@@ -102,9 +102,8 @@ def _counted(
     found: Counter[str] = Counter()
     for at, count in wavefronts(executed, made).items():
         for request in executed.requests[at]:
-            touched = {(a + d) // SECTOR for a in request.addresses
-                       for d in range(0, request.size, 4)}  # fmt: skip
-            found[SECTORS] += 0 if request.shared else len(touched)
+            if not request.shared:
+                found[SECTORS] += sectors(request.addresses, request.size)
         if executed.requests[at] and executed.requests[at][0].shared:
             loads = executed.opcodes[at] == "ld"
             found[LOADS if loads else STORES] += count  # type: ignore[assignment]

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 import ptxsw
 from ptxsw.analysis.coalescing import LANES, LINE
+from ptxsw.analysis.trip_count import TRIPS
 from ptxsw.cost import disassembly, sass
 from ptxsw.cost.combined import Question, combined, together
 from ptxsw.cost.executions import executions, fallback_blocks
@@ -37,7 +38,6 @@ from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
 from ptxsw.toolchain.settings import cache_directory
 
-TRIPS: Final = 16.0  # taken for every loop
 _FIRST_ARCH: Final = 70  # whose machine code is read
 _PATIENCE: Final = 20.0  # seconds for each program; it is asked for advice only
 _NEEDED: Final = f"its code has instructions that only nvdisasm knows: {disassembly.INSTALL}"
@@ -185,7 +185,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
 def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
     kernel = machine_code.kernel(name)
     cfg = build(function.body)
-    times, single = (executions(kernel, cfg, trips) for trips in (TRIPS, 1.0))
+    times, single = (executions(kernel, cfg, trips) for trips in (float(TRIPS), 1.0))
     at = dict[int | None, int]((one.start, number) for number, one in enumerate(cfg.instructions))
     cold = fallback_blocks(cfg)
     pipes: defaultdict[str, float] = defaultdict(float)
