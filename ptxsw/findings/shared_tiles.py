@@ -19,15 +19,16 @@ from ptxsw.findings.cost import FETCH, WAVEFRONT, Busy, Group, busy, gain, group
 from ptxsw.findings.loop_work import is_plain_load
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
-from ptxsw.terms.node import Term, unknowns
+from ptxsw.terms.node import Term, Variance, unknowns
 from ptxsw.terms.origin import Origin
+from ptxsw.terms.specials import SPECIALS
 
 _LONG = 32  # iterations of a loop that is worth a tile
 _TABLE = 1024  # iterations from which on what all threads load is no table of constants
 _GAIN = 0.05  # of the kernel's bound, or it is a note
 _USUAL = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}  # by the axes that a kernel uses
 _THREAD = frozenset(f"%tid.{axis}" for axis in "xyz")
-_OWN = _THREAD | {"%laneid"}
+_UNKNOWN = (Variance.LANE, 0)
 _STOPS = isa.Effect.BARRIER | isa.Effect.CALL
 
 
@@ -100,9 +101,9 @@ def _walks(scene: Scene, site: Site) -> bool:
 
 
 def _is_shared(term: Term) -> bool:
-    return term.origin in (Origin.ITERATION, Origin.PARAMETER) or (
-        term.origin is Origin.SPECIAL and term.value not in _OWN
-    )
+    if term.origin is Origin.SPECIAL:
+        return SPECIALS.get(str(term.value), _UNKNOWN)[0] is Variance.UNIFORM
+    return term.origin in (Origin.ITERATION, Origin.PARAMETER)
 
 
 def _is_tiled(scene: Scene, loop: Loop) -> bool:
