@@ -24,6 +24,7 @@ from ptxsw.flow.loop_exits import waits_for_mbarrier
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Int
 from ptxsw.report import model
+from ptxsw.report.model import LEVELS as LEVELS
 from ptxsw.report.source_places import SourcePlace, source_places
 from ptxsw.terms import op
 from ptxsw.terms.node import walk
@@ -32,9 +33,6 @@ from ptxsw.terms.readings import UnwrappedReading
 
 _ROWS = frozenset({"%tid.y", "%tid.z"})
 _MOST = 1 << 20  # times that an instruction is executed
-
-LEVELS = ("note", "warning", "error")
-"""The mildest first."""
 
 
 class KernelResources(Struct, frozen=True, kw_only=True):

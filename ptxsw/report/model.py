@@ -36,6 +36,9 @@ from ptxsw.report.fields import (
 
 SCHEMA = 2
 
+LEVELS = ("note", "warning", "error")
+"""Of findings, the mildest first."""
+
 
 class Reuse(Struct, frozen=True):
     """An earlier load of the same bytes: by lane i + `delta`, or by the same thread where 0."""
@@ -267,7 +270,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     """What a rule of `ptxsw.findings` has to say of a kernel."""
 
     rule: Annotated[str, Meta(pattern="^ptxsw-[a-z-]+$")]
-    level: Annotated[str, one_of("error", "warning", "note")]
+    level: Annotated[str, one_of(*reversed(LEVELS))]
     kernel: Annotated[str, says("As in the PTX.")]
     line: Line
     column: Annotated[Positive, says("Of the PTX text.")]

@@ -1,0 +1,81 @@
+"""From a kernel to its verdicts: proofs first, then a search for launches that show what is open.
+
+A proof that leans on another rule counts only while that rule is absent. So the rules that it needs
+are proved, too, where nobody asked for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ptxsw.correctness.rules import RULES, Rule
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Checked, Fault, Kind, Proof, Verdict
+from ptxsw.emulator.budget import OutOfTime
+from ptxsw.report.model import LEVELS
+
+LIMIT = "limit: it took longer than a kernel may"
+_NOTHING = "the kernel has no instruction that could do it"
+
+
+def checked(subject: Subject, rules: Iterable[Rule] = RULES) -> Checked:
+    """The verdicts of some rules on a kernel, and the faults that they found. Raises ParseError."""
+    asked = tuple(rules)
+    proofs: dict[str, Proof | None] = {}
+    with subject.budget:
+        pending = [rule.name for rule in asked]
+        while pending:
+            name = pending.pop(0)
+            if name not in proofs:
+                proofs[name] = proof = _proof(subject, _named(name))
+                pending += sorted(proof.needs) if proof is not None else ()
+        left = {n: p for n, p in proofs.items() if p is not None and (p.open or p.unknown)}
+        faults = [f for p in proofs.values() if p is not None for f in p.faults]
+        faults += _shown(subject, left)
+    verdicts = {rule.name: _verdict(rule.name, proofs, faults) for rule in asked}
+    told = [f for f in faults if f.rule in verdicts]
+    told.sort(key=lambda f: (-LEVELS.index(f.level), f.index))
+    return Checked(subject.function.name, verdicts, tuple(told))
+
+
+def _named(name: str) -> Rule:
+    return next(rule for rule in RULES if rule.name == name)
+
+
+def _proof(subject: Subject, rule: Rule) -> Proof | None:
+    """None where the kernel has nothing that the rule speaks of."""
+    module = rule.load()
+    try:
+        if not module.occurs(subject):
+            return None
+        if subject.trace.statistics.timed_out:
+            return Proof(unknown=LIMIT)
+        return module.prove(subject)
+    except OutOfTime:
+        return Proof(unknown=LIMIT)
+
+
+def _shown(subject: Subject, left: Mapping[str, Proof]) -> tuple[Fault, ...]:
+    if not left:
+        return ()
+    from ptxsw.correctness.witness import search  # with numpy
+
+    return search(subject, left)
+
+
+def _verdict(name: str, proofs: Mapping[str, Proof | None], faults: Iterable[Fault]) -> Verdict:
+    proof = proofs[name]
+    if proof is None:
+        return Verdict(Kind.ABSENT, _NOTHING)
+    own = [fault for fault in faults if fault.rule == name]
+    if own:
+        return Verdict(Kind.FOUND, own[0].measure or own[0].what, own[0].condition)
+    if proof.unknown or proof.open:
+        why = proof.unknown or next((s.why for s in proof.open if s.why), "not decided")
+        return Verdict(Kind.UNKNOWN, why)
+    for other in sorted(proof.needs):
+        verdict = _verdict(other, proofs, faults) if other in proofs else None
+        if verdict is not None and verdict.kind is not Kind.ABSENT:
+            return Verdict(Kind.UNKNOWN, f"it leans on {other}, which is {verdict.kind}")
+    assumptions = tuple(sorted(proof.assumptions))
+    return Verdict(Kind.ABSENT, proof.reason, proof.condition, assumptions)

@@ -1,0 +1,44 @@
+"""The rules there are. A rule is a module of this package, imported for a kernel that has what it
+speaks of:
+
+    occurs(subject)   does the kernel have instructions that could have the fault?
+    prove(subject)    a `Proof`: what of it could not be ruled out
+
+What is open goes to `witness.search`, which runs launches in the interpreter. `judge` makes one
+verdict of both.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from msgspec import Struct
+
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Proof
+
+
+class RuleModule(Protocol):
+    def occurs(self, subject: Subject) -> bool: ...
+    def prove(self, subject: Subject) -> Proof: ...
+
+
+class Rule(Struct, frozen=True):
+    """`absent` says in a line of a kernel that there is no such fault: "no data races"."""
+
+    name: str
+    summary: str
+    absent: str
+    module: str
+
+    @property
+    def full_name(self) -> str:
+        """As findings name it."""
+        return f"ptxsw-{self.name}"
+
+    def load(self) -> RuleModule:
+        return cast(RuleModule, import_module(f"ptxsw.correctness.{self.module}"))
+
+
+RULES: tuple[Rule, ...] = ()

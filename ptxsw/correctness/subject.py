@@ -1,0 +1,60 @@
+"""A kernel that rules of correctness look at, with what is given of its launch."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from msgspec import Struct
+
+from ptxsw.analysis.warps import Block
+from ptxsw.correctness.verdict import Assumption
+from ptxsw.emulator.budget import Budget
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.trace import Trace
+from ptxsw.flow.cfg import Cfg
+from ptxsw.ptx.ir import Function, Module
+from ptxsw.terms.solver import Solver
+from ptxsw.verify.launches import Launch
+
+SECONDS = 10.0
+"""CPU time for one kernel and all rules."""
+
+
+class Subject(Struct, frozen=True, dict=True, eq=False):
+    """`block` is the shape that the caller declares (`--block`, `--launch`); `.reqntid` is the
+    function's own. `launch` is a launch that the user gives. `without` are assumptions that are
+    switched off."""
+
+    module: Module
+    function: Function
+    budget: Budget
+    block: Block | None = None
+    launch: Launch | None = None
+    without: frozenset[Assumption] = frozenset()
+
+    @property
+    def shape(self) -> Block | None:
+        """The block, where anybody declares it."""
+        if self.function.block_shape is not None:
+            return self.function.block_shape
+        return self.block if self.launch is None else self.launch.block
+
+    @cached_property
+    def trace(self) -> Trace:
+        return emulate(self.module, self.function, budget_s=self.budget.seconds / 3)
+
+    @property
+    def cfg(self) -> Cfg:
+        return self.trace.cfg
+
+    @cached_property
+    def solver(self) -> Solver:
+        """For all questions about this kernel."""
+        return Solver(self.budget.seconds / 3)
+
+    def line(self, index: int) -> int:
+        """Of an instruction, in the PTX."""
+        return self.module.source.line(self.cfg.instructions[index].span.start)
+
+    def assumes(self, assumption: Assumption) -> bool:
+        return assumption not in self.without
