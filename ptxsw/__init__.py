@@ -3,6 +3,7 @@
     report = ptxsw.analyze(text)                            # a Report
     result = ptxsw.optimize(text, ptxsw.Options(mode="force"))
     result.text, result.report
+    ptxsw.check(text, select="correctness")                 # a Report with verdicts
     ptxsw.verify(text, result.text)                         # proved, different or undecided
     ptxsw.steps(text)                                       # the symbolic run, step by step
 
@@ -19,12 +20,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Options", "ParseError", "Prediction", "PtxError", "Report", "Result", "SymbolicStep",
-    "Unsupported", "__version__", "analyze", "optimize", "parse", "plugins", "predict", "steps",
-    "to_z3", "verify",
+    "Unsupported", "__version__", "analyze", "check", "optimize", "parse", "plugins", "predict",
+    "steps", "to_z3", "verify",
 ]  # fmt: skip
 
 _HOMES = {
-    "parse": "ptxsw.parser", "analyze": "ptxsw.driver.pipeline",
+    "check": "ptxsw.driver.checking", "parse": "ptxsw.parser", "analyze": "ptxsw.driver.pipeline",
     "optimize": "ptxsw.driver.pipeline", "Options": "ptxsw.driver.pipeline",
     "Result": "ptxsw.driver.pipeline", "Report": "ptxsw.report",
     "Prediction": "ptxsw.report.prediction", "predict": "ptxsw.driver.prediction",

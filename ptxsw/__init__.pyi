@@ -2,6 +2,7 @@
 
 from ptxsw.driver import pipeline as pipeline
 from ptxsw.driver import plugins as plugins
+from ptxsw.driver.checking import check as check
 from ptxsw.driver.pipeline import Options as Options
 from ptxsw.driver.pipeline import Result as Result
 from ptxsw.driver.pipeline import analyze as analyze

@@ -29,6 +29,7 @@ import ptxsw.findings.judge
 import ptxsw.verify.verdict
 from ptxsw.changes.options import FORMS, SCHEMES
 from ptxsw.driver import pipeline, prediction
+from ptxsw.driver.checking import check
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from ptxsw.ptx import failures
@@ -281,7 +282,7 @@ def _options(text: str) -> ptxsw.Options:
 STEPS: dict[str, Callable[[str, str], Any]] = {
     "parse": lambda _, new: [f.body for f in parse(new).functions],
     "run": lambda _, new: _run(parse(new)),
-    "check": lambda _, new: pipeline.check(new, ptxas=False),
+    "check": lambda _, new: check(new, ptxas=False),
     "analyze": lambda _, new: pipeline.analyze(new),
     "optimize": lambda _, new: pipeline.optimize(new, _options(new)),
     "predict": lambda _, new: prediction.predict(new, rewrites=False, arch="sm_80"),

@@ -12,13 +12,14 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, stdin, write
 from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption, SourceRootOption
 from ptxsw.cli.progress import bar
-from ptxsw.cli.terminal import paint, width, write_exact
+from ptxsw.cli.terminal import folded, paint, width, write_exact
 from ptxsw.cli.values import block_shape, named_launches, processes, source_roots
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Summary
 
-_NO = 1
+_NO, _NOT_PROVED = 1, 3
+_SHOWN = 4  # kernels of which a rule is not absent
 
 
 class Format(StrEnum):
@@ -49,11 +50,27 @@ def check(
         Level, typer.Option(help="Exit 1 where there is a finding of this level, or above.")
     ] = Level.warning,
     select: Annotated[
-        str | None, typer.Option(metavar="RULES", help="Only these rules, by commas.")
+        str | None,
+        typer.Option(
+            metavar="RULES",
+            help="Only these, by commas: rules, performance (the default), correctness, or all.",
+        ),
     ] = None,
     ignore: Annotated[
         str | None, typer.Option(metavar="RULES", help="All rules but these, by commas.")
     ] = None,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULES", help="Exit 3 unless these are proved absent: correctness, data-race."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.1, metavar="S", help="CPU time for the correctness of a kernel; then: unknown."
+        ),
+    ] = 10.0,
     baseline: Annotated[
         str | None, typer.Option(metavar="FILE", help="Tell only what is not in this file.")
     ] = None,
@@ -93,14 +110,16 @@ def check(
         typer.Option(metavar="URL", help="Where findings.html is; SARIF links each rule there."),
     ] = None,
 ) -> None:
-    """Find what makes kernels slow, with source lines and fixes.
+    """Find what makes kernels slow, or wrong, with source lines and fixes.
 
     Findings of all files are sorted by level, then by weight. A comment in a line of the source
-    silences it: `// ptxsw: ignore` or `// ptxsw: ignore[column]`. Exit 0: nothing of the level of
-    --fail-on, 1: there is, 2: bad input.
+    silences it: `// ptxsw: ignore` or `// ptxsw: ignore[column]`. With `--select correctness` each
+    kernel has a line that says which faults are proved absent. Exit 0: nothing of the level of
+    --fail-on, 1: there is, 2: bad input, 3: what --require names is not proved absent.
 
     \b
       ptxsw check kernel.cu
+      ptxsw check kernel.cu --select correctness --require data-race
       ptxsw check build/ lib.a a.out -j8 --format sarif > ptxsw.sarif
       ptxsw check build/ --write-baseline ptxsw.json
       ptxsw check build/ --baseline ptxsw.json --fail-on warning --format github
@@ -114,7 +133,9 @@ def check(
     from msgspec.structs import replace
 
     from ptxsw.cli import check_run as run
+    from ptxsw.driver import check_rules
     from ptxsw.findings.judge import without_kernel
+    from ptxsw.ptx.cxx_names import readable
     from ptxsw.toolchain.inputs import STDIN, UnreadableInput, files_in
 
     if statistics and format not in (Format.text, Format.json):
@@ -123,11 +144,13 @@ def check(
     known_launches = named_launches(launch or ())
     roots = source_roots(source_root or ())
     try:
-        rules = run.chosen_rules(select, ignore)
+        rules = check_rules.chosen(select, ignore)
+        required = check_rules.required(require)
         pinned_findings = None if write_baseline else run.read_baseline(baseline)
         task = run.Task(
-            "", shape, arch, tuple(split(compiler_options)), rules, ptxas, findings=not resources,
-            resources=resources, launches=known_launches, source_roots=roots,
+            "", shape, arch, tuple(split(compiler_options)), rules | required, ptxas,
+            findings=not resources, resources=resources, launches=known_launches,
+            source_roots=roots, seconds=seconds,
         )  # fmt: skip
         every = files_in(files)
     except (ValueError, UnreadableInput) as error:
@@ -156,9 +179,15 @@ def check(
         raise typer.Exit(BAD_INPUT)
     if summary.fails(fail_on.value):
         raise typer.Exit(_NO)
+    if required and (lacking := summary.lacks(required)):
+        shown = ", ".join(readable(name) or name for name in lacking[:_SHOWN])
+        more = f" and {len(lacking) - _SHOWN} others" if len(lacking) > _SHOWN else ""
+        sys.stderr.write(f"not proved absent in {shown}{more}: {require}\n")
+        raise typer.Exit(_NOT_PROVED)
 
 
 def _text(summary: Summary, *, pinned: bool, counts: bool) -> str:
+    from ptxsw.correctness.verdict_lines import verdict_lines
     from ptxsw.findings.baseline import usage_table
     from ptxsw.report import messages
     from ptxsw.report.layout import draw_text
@@ -170,6 +199,8 @@ def _text(summary: Summary, *, pinned: bool, counts: bool) -> str:
         drawing = "".join(f"{line}\n" for line in lines)
     else:
         drawing = messages.text(summary.findings, paint(), width())
+        kernels_ = [kernel for report in summary.reports for kernel in report.kernels]
+        drawing += "".join(f"{folded(*line, width())}\n" for line in verdict_lines(kernels_))
     if not pinned and summary.usages:
         table = usage_table(summary.usages)
         drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
@@ -182,7 +213,7 @@ def _text(summary: Summary, *, pinned: bool, counts: bool) -> str:
 def _drawn(summary: Summary, format: Format, help_uri: str | None) -> str:
     """What programs read."""
     from ptxsw import __version__
-    from ptxsw.cli.check_run import rule_pages
+    from ptxsw.driver.check_rules import rule_pages
     from ptxsw.report import messages
     from ptxsw.report.sarif import sarif
 
@@ -228,7 +259,13 @@ def _json(summary: Summary, version: str) -> dict[str, object]:
             for each in summary.findings
         ],
         "kernels": [
-            {"file": report.file, "name": kernel.name, "totals": to_builtins(kernel.totals)}
+            {
+                "file": report.file,
+                "name": kernel.name,
+                "kernel": kernel.name,
+                "totals": to_builtins(kernel.totals),
+            }
+            | ({"verdicts": to_builtins(kernel.verdicts)} if kernel.verdicts is not None else {})
             | ({"failed": to_builtins(kernel.failed)} if kernel.failed is not None else {})
             for report in summary.reports
             for kernel in report.kernels

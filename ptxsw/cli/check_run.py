@@ -9,14 +9,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.cli.files import failed_kernels
+from ptxsw.driver import check_rules
 from ptxsw.driver.workers import spread
-from ptxsw.findings import LEVELS, RULES, baseline, named, pages, severity
+from ptxsw.findings import LEVELS, baseline, severity
 from ptxsw.findings.baseline import Usage, free, usages, worse
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import PtxError
 from ptxsw.report.messages import Located, located
 from ptxsw.report.model import Finding, Kernel
-from ptxsw.report.sarif import RulePage
 from ptxsw.report.serial import Report
 from ptxsw.report.source_files import SourceFiles
 from ptxsw.toolchain import inputs
@@ -26,30 +26,23 @@ if TYPE_CHECKING:
 
 Block = tuple[int, int, int]
 
-RESOURCES = RulePage("ptxsw-resources", "A kernel uses more of the hardware than was pinned.", "")
-"""The rule of `--resources`, which compares with a baseline and looks at no kernel by itself."""
-
-
-def rule_pages() -> list[RulePage]:
-    """All rules with their pages."""
-    rules = [*((rule.name, rule.summary) for rule in RULES), (RESOURCES.name, RESOURCES.sentence)]
-    return [RulePage(name, sentence, pages().get(name, "")) for name, sentence in rules]
-
 
 class Task(Struct, frozen=True):
-    """One file, and what is asked of it. `rules` are names; None: all."""
+    """One file, and what is asked of it. `rules` are full names; `seconds` is what the rules of
+    correctness may take for a kernel."""
 
     path: str
     block: Block | None = None
     arch: str | None = None
     options: tuple[str, ...] = ()
-    rules: frozenset[str] | None = None
+    rules: frozenset[str] = field(default_factory=check_rules.chosen)
     ptxas: bool = True
     findings: bool = True
     resources: bool = False
     launches: Mapping[str, Launch] = field(default_factory=dict)
     source_roots: tuple[str, ...] = ()
     data: bytes | None = None  # of standard input
+    seconds: float = check_rules.SECONDS
 
     def ptx(self) -> tuple[inputs.Ptx, ...]:
         return inputs.ptx_of(self.path, self.arch, self.options, self.data)
@@ -77,6 +70,15 @@ class Summary(Struct, frozen=True):
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def lacks(self, required: frozenset[str]) -> tuple[str, ...]:
+        """The kernels of which not all of these rules, by their full names, are proved absent."""
+        return tuple(
+            kernel.name
+            for report in self.reports
+            for kernel in report.kernels
+            if not required <= _absent(kernel)
+        )
+
     def fails(self, level: str) -> bool:
         """Is anything of this level told, or of one above? Nothing is of the level "never"."""
         if level not in LEVELS:
@@ -85,18 +87,11 @@ class Summary(Struct, frozen=True):
         return any(LEVELS.index(each.finding.level) >= least for each in self.findings)
 
 
-def chosen_rules(select: str | None, ignore: str | None) -> frozenset[str] | None:
-    """The names of the rules that two lists leave, by commas; None for all. Raises ValueError."""
-    wanted = None if select is None else named(_listed(select))
-    if ignore is None:
-        return wanted
-    return (wanted if wanted is not None else frozenset(r.name for r in RULES)) - named(
-        _listed(ignore)
+def _absent(kernel: Kernel) -> frozenset[str]:
+    verdicts = (kernel.verdicts or {}).items()
+    return frozenset(
+        f"{check_rules.PREFIX}{rule}" for rule, said in verdicts if said.verdict == "absent"
     )
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 # ---------------------------------------------------------------- one file
@@ -123,16 +118,17 @@ def answer(
 
 
 def _findings(task: Task, jobs: int, finished: Finished) -> CheckedFile:
-    from ptxsw.driver import pipeline
+    from ptxsw.driver.checking import check
 
     reports: list[Report] = []
     findings: list[Located] = []
     hidden: list[str] = []
     for ptx in task.ptx():
         sources = SourceFiles(ptx.directory, task.source_roots)
-        report = pipeline.check(
-            ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas,
-            launches=task.launches, sources=sources, jobs=jobs, finished=finished,
+        report = check(
+            ptx.text, ptx.name, select=task.rules, block=task.block, ptxas=task.ptxas,
+            launches=task.launches, sources=sources, seconds=task.seconds, jobs=jobs,
+            finished=finished,
         )  # fmt: skip
         reports.append(report)
         findings += located(report, ptx.text, sources)
@@ -249,7 +245,7 @@ def _by_name(every: Sequence[CheckedFile]) -> dict[str, tuple[str, Usage]]:
 def _regression(path: str, name: str, what: str) -> Located:
     arch, _, kernel = name.partition(" ")
     finding = Finding(
-        RESOURCES.name, "error", kernel, 1, 1, arch,
+        check_rules.RESOURCES, "error", kernel, 1, 1, arch,
         f"{readable(kernel) or kernel} ({arch}) {what}.",
         "Find the change that did it; if it is wanted, pin the new figures with "
         "`--write-baseline`.",

@@ -25,7 +25,7 @@ def rule(
       ptxsw rule
       ptxsw rule bank-conflicts
     """
-    from ptxsw.cli.check_run import RESOURCES, rule_pages
+    from ptxsw.driver.check_rules import RESOURCES, rule_pages
 
     pages = {page.name.removeprefix("ptxsw-"): page for page in rule_pages()}
     if name is None:
@@ -39,7 +39,7 @@ def rule(
     page = pages[short]
     title = f"{page.name}: {page.sentence}"
     sys.stdout.write(f"{paint()('heading', title, title)}\n\n{page.page}\n")
-    if page.name != RESOURCES.name:
+    if page.name != RESOURCES:
         sys.stdout.write(
             f"\nSilence it in a line of the source: // ptxsw: ignore[{short}]\n"
             f"Leave it out: ptxsw check --ignore {short}\n"

@@ -16,9 +16,6 @@ from ptxsw.ptx.ir import Function, Module
 from ptxsw.terms.solver import Solver
 from ptxsw.verify.launches import Launch
 
-SECONDS = 10.0
-"""CPU time for one kernel and all rules."""
-
 
 class Subject(Struct, frozen=True, dict=True, eq=False):
     """`block` is the shape that the caller declares (`--block`, `--launch`); `.reqntid` is the

@@ -14,8 +14,11 @@ from msgspec import Struct
 from ptxsw.terms.node import Term
 from ptxsw.verify.launches import Launch
 
+NOTHING = "the kernel has no instruction that could do it"
+"""Why a fault is absent that nobody has to look for."""
 
-class Kind(StrEnum):
+
+class VerdictKind(StrEnum):
     ABSENT = "absent"
     FOUND = "found"
     UNKNOWN = "unknown"
@@ -84,7 +87,7 @@ class Proof(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     """Of one rule and one kernel. `reason` says why it is absent, found or unknown."""
 
-    kind: Kind
+    kind: VerdictKind
     reason: str = ""
     condition: str = ""
     assumptions: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ check what was written, keep what pays (`gate`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,28 +19,21 @@ import ptxsw
 from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.options import FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.changes.steps import RewriteStep, comments
-from ptxsw.codegen.excerpt import Excerpts
 from ptxsw.codegen.splice import Edit, apply
-from ptxsw.driver.command_lines import check_command
 from ptxsw.driver.kernel_tasks import KernelOutcome, KernelTasks, OutcomeStore
-from ptxsw.driver.outcome import failed_report
-from ptxsw.driver.workers import spread
 from ptxsw.parser import parse
-from ptxsw.ptx.failures import failure, is_ours
-from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.ir import Module
 from ptxsw.report import model
 from ptxsw.report.serial import Report
-from ptxsw.toolchain.jobs import LONG
 
 if TYPE_CHECKING:
     from ptxsw.driver.description import Description
-    from ptxsw.report.source_files import SourceFiles
     from ptxsw.rewrites.base import Rewrite
     from ptxsw.verify.launches import Launch
 
 __all__ = [
     "DEFAULT_ASSUME", "FORMS", "MODES", "SCHEMES", "Options", "Result", "Watch", "analyze",
-    "check", "inspect", "optimize",
+    "inspect", "optimize",
 ]  # fmt: skip
 
 
@@ -119,79 +112,6 @@ def inspect(
     return _run(text, options, name, watch, description, jobs)
 
 
-def check(
-    text: str,
-    name: str = "<ptx>",
-    *,
-    block: int | Sequence[int] | None = None,
-    rules: Collection[str] | None = None,
-    ptxas: bool = True,
-    launches: Mapping[str, Launch] | None = None,
-    sources: SourceFiles | None = None,
-    jobs: int = 1,
-    finished: Callable[[int, int, model.Kernel], None] = lambda done, of, kernel: None,
-) -> Report:
-    """What rules find in every kernel, without looking for rewrites. `rules` are names; None: all
-    of them. Rules that ask what ptxas makes of a kernel are told if `ptxas` is set and there is
-    one. `launches`, by a kernel's PTX or C++ name ("" for the only one), say how often it executes
-    what; `sources` what things are called. `jobs`: processes among which kernels are divided;
-    `finished` is told how many of how many are done, and the last. Raises ParseError; ValueError
-    for a rule or a shape that there is not."""
-    from ptxsw.findings.judge import Judge
-
-    begin = perf_counter()
-    module = parse(text, name)
-    arch = _arch(module)
-    shape = None if block is None else block_shape(block)
-    judge = Judge(module, arch, shape, rules, ptxas, launches, RewriteTrials(module), sources)
-
-    functions = module.kernels
-
-    def judged(function: Function) -> model.Kernel:
-        try:
-            return judge.kernel(function)
-        except Exception as error:
-            if not is_ours(error):
-                raise
-            failed = failure(error, module, function, check_command(name))
-            return failed_report(module, function, failed)
-
-    def answer(number: int) -> tuple[model.Kernel, tuple[str, ...]]:
-        known = len(judge.problems)
-        return judged(functions[number]), tuple(judge.problems[known:])
-
-    problems = list(judge.problems)
-    answers: dict[int, tuple[model.Kernel, tuple[str, ...]]] = {}
-    processes = jobs if len(text) > LONG else 1
-    for number, one in spread(range(len(functions)), answer, processes):
-        answers[number] = one
-        finished(len(answers), len(functions), one[0])
-    in_order = [answers[number] for number in range(len(functions))]
-    problems += (problem for _, own in in_order for problem in own)
-    report = _report(name, arch, begin, [kernel for kernel, _ in in_order])
-    return replace(report, warning="\n".join(problems) or None)
-
-
-_LARGEST = 1_500
-"""Instructions of a kernel that is rewritten to see whether that works."""
-
-
-class RewriteTrials:
-    """Tries rewrites of kernels, so that none is advised that leaves its kernel alone."""
-
-    def __init__(self, module: Module) -> None:
-        self._excerpts = Excerpts(module)
-
-    def __call__(self, function: Function, rewrite: str) -> bool:
-        """Does a rewrite change a kernel?"""
-        if len(function.body.instructions) > _LARGEST:
-            return False
-        alone = self._excerpts.of(function)
-        options = Options(rewrites=(rewrite,), mode="force")
-        result = optimize(alone.source.text, options, alone.source.name)
-        return result.text != alone.source.text
-
-
 class Watch(Protocol):
     """Told of an `optimize` on its way."""
 
@@ -233,10 +153,10 @@ def _run(
     `description` the accesses, too."""
     begin = perf_counter()
     module = parse(text, name)
-    arch = options.arch or _arch(module)
+    arch = options.arch or target(module)
     tasks = KernelTasks(module, name, options, arch, description, keep, stand_in)
     if watch is not None:
-        watch.begin(_report(name, arch, begin, tasks.waiting()))
+        watch.begin(report_of(name, arch, begin, tasks.waiting()))
     numbered: dict[int, KernelOutcome] = {}
     for number, outcome in tasks.outcomes(jobs, shortest_first=watch is not None):
         numbered[number] = outcome
@@ -244,16 +164,18 @@ def _run(
             watch.finished(number, outcome.report, outcome.edits)
     outcomes = [numbered[number] for number in range(len(numbered))]
     edits = tuple(edit for outcome in outcomes for edit in outcome.edits)
-    report = _report(name, arch, begin, [outcome.report for outcome in outcomes])
+    report = report_of(name, arch, begin, [outcome.report for outcome in outcomes])
     proofs = {file: proof for outcome in outcomes for file, proof in outcome.proofs.items()}
     steps = {outcome.report.name: outcome.steps for outcome in outcomes if outcome.steps}
     return Result(apply(text, edits), report, proofs, edits, steps)
 
 
-def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> Report:
+def report_of(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> Report:
+    """The report of a text that was begun at a time of `perf_counter`."""
     seconds = round(perf_counter() - begin, 6)
     return Report(ptxsw.__version__, name, arch, seconds, tuple(kernels))
 
 
-def _arch(module: Module) -> str | None:
+def target(module: Module) -> str | None:
+    """The target that a module is for, as in "sm_80"."""
     return next((t for t in module.targets if t.startswith(("sm_", "compute_"))), None)

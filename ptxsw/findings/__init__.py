@@ -7,11 +7,8 @@ reasoning share a file.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -31,12 +28,10 @@ from ptxsw.findings.repeated_loads import may_alias, neighbour_loads, repeated_l
 from ptxsw.findings.shared_tiles import shared_tile
 from ptxsw.findings.swapped_axes import swapped_axes
 from ptxsw.findings.wasted_sectors import array_of_structs, column, scalar_accesses, uncoalesced
-from ptxsw.ptx.patterns import pattern
 from ptxsw.report.model import Finding
 
 __all__ = [
-    "LEVELS", "RULES", "KernelResources", "Rule", "Scene", "find", "named", "pages", "severity",
-    "worst_first",
+    "LEVELS", "RULES", "KernelResources", "Rule", "Scene", "find", "severity", "worst_first",
 ]  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
@@ -67,9 +62,6 @@ RULES: tuple[Rule, ...] = (
     register_ceiling,
 )
 
-_HERE = Path(__file__).parent
-_PLACES = (_HERE / "findings.md", _HERE.parents[1] / "docs" / "findings.md")
-_SECTION = pattern(r"^## (ptxsw-[a-z-]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _SHOWN = 4  # lines of the PTX that a sentence names
 
 
@@ -119,27 +111,6 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def severity(finding: Finding) -> tuple[int, float]:
     """A key by which the worst comes first: the level, then the weight."""
     return -LEVELS.index(finding.level), -finding.weight
-
-
-def named(names: Collection[str]) -> frozenset[str]:
-    """Names of rules, which may be given without `ptxsw-`. Raises ValueError for one nobody
-    knows."""
-    rules = {rule.name for rule in RULES}
-    full = {name if name.startswith("ptxsw-") else f"ptxsw-{name}" for name in names}
-    if unknown := sorted(full - rules):
-        raise ValueError(f"there is no rule {unknown[0]}; known are {', '.join(sorted(rules))}")
-    return frozenset(full)
-
-
-@lru_cache(maxsize=1)
-def pages() -> Mapping[str, str]:
-    """The page of each rule as Markdown: a section of `docs/findings.md`, which the wheel carries,
-    too. None where it is not installed."""
-    for place in _PLACES:
-        if place.exists():
-            text = place.read_text(encoding="utf-8")
-            return {match[1]: match[2].strip() for match in _SECTION.finditer(text)}
-    return {}
 
 
 def _merged(drafts: Iterable[Draft]) -> list[Draft]:

@@ -17,7 +17,7 @@ from ptxsw.analysis.warps import Block
 from ptxsw.changes.options import Options
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
-from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
+from ptxsw.findings import RULES, KernelResources, Rule, Scene, find
 from ptxsw.findings.block_shape import assumed_block
 from ptxsw.findings.cost import weigh
 from ptxsw.findings.kernel_source import KernelSource
@@ -64,25 +64,23 @@ def judged(
 
 
 class Judge:
-    """Looks at the kernels of one module by some rules; None: by all. With `ptxas` it asks ptxas
+    """Looks at the kernels of one module by the rules of some names. With `ptxas` it asks ptxas
     what it makes of them. `launches` are those of kernels, by name (`of_kernel`). `works` tries
-    whether a rewrite changes a kernel. `problems` say what could not be asked or run. Raises
-    ValueError for a rule that there is not."""
+    whether a rewrite changes a kernel. `problems` say what could not be asked or run."""
 
     def __init__(
         self,
         module: Module,
         arch: str | None,
         block: Block | None,
-        rules: Collection[str] | None,
+        rules: Collection[str],
         ptxas: bool,
         launches: Mapping[str, Launch] | None = None,
         works: Callable[[Function, str], bool] = lambda function, rewrite: False,
         sources: SourceFiles | None = None,
     ) -> None:
-        wanted = None if rules is None else named(rules)
         self._module, self._arch, self._block = module, arch, block
-        self._rules = [rule for rule in RULES if wanted is None or rule.name in wanted]
+        self._rules = [rule for rule in RULES if rule.name in rules]
         self._resources: Mapping[str, KernelResources] = {}
         self._launches = launches or {}
         self._works, self._sources = works, sources

@@ -119,12 +119,17 @@ def _told(each: Located, paint: Paint, width: int | None) -> Iterator[str]:
     if each.line:
         name = readable(finding.kernel) or finding.kernel
         yield from _folded(
-            f"kernel {name}, {ptx}:{_lines(finding.lines)}: {finding.measure}; "
-            f"weight {finding.weight:,.0f}{_gained(finding)}",
+            f"kernel {name}, {ptx}:{_lines(finding.lines)}: {finding.measure}{_weighed(finding)}",
             _INDENT,
             width,
         )
     yield from _folded(finding.advice, _INDENT, width)
+    yield from (f"{_INDENT}{line}" for line in finding.drawing)
+
+
+def _weighed(finding: Finding) -> str:
+    """What it costs, of what is not a question of right or wrong."""
+    return f"; weight {finding.weight:,.0f}{_gained(finding)}" if finding.weight else ""
 
 
 def _gained(finding: Finding) -> str:

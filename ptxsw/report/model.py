@@ -298,6 +298,28 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     figures: Annotated[Mapping[str, Any], says("The figures by name.")] = field(
         default_factory=lambda: {}
     )
+    condition: Annotated[
+        str | None, says("What nobody declares and the fault needs: blockDim.x > 32.")
+    ] = None
+    witness: Annotated[
+        Mapping[str, Any] | None,
+        says("A launch that shows the fault, as `ptxsw run --launch` takes it."),
+    ] = None
+    threads: Annotated[tuple[str, ...], says("The threads that the fault needs.")] = ()
+    drawing: Annotated[tuple[str, ...], says("The fault as lines for a terminal.")] = ()
+
+
+class Verdict(Struct, frozen=True, omit_defaults=True):
+    """What a rule of correctness says of a kernel."""
+
+    verdict: Annotated[
+        str,
+        one_of("absent", "found", "unknown"),
+        says("Absent is a proof for all launches with the block that is named."),
+    ]
+    reason: Annotated[str, says("Why.")] = ""
+    condition: Annotated[str, says("What callers have to keep to: ldc >= nx.")] = ""
+    assumptions: Annotated[tuple[str, ...], says("What is taken for granted.")] = ()
 
 
 class Kernel(Struct, frozen=True, omit_defaults=True):
@@ -338,6 +360,10 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
     findings: Annotated[
         tuple[Finding, ...] | None,
         says("What costs this kernel most, and what to do about it; the worst first."),
+    ] = None
+    verdicts: Annotated[
+        Mapping[str, Verdict] | None,
+        says("By rule, where it was asked whether the kernel is right."),
     ] = None
     totals: Totals | None = None
     figures: Figures | None = None

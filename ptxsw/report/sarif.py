@@ -23,11 +23,12 @@ Json = dict[str, Any]
 
 
 class RulePage(Struct, frozen=True):
-    """A rule: its name, a sentence, and its page as Markdown, or an empty text."""
+    """A rule: its name, a sentence, its page as Markdown, or an empty text, and its group."""
 
     name: str
     sentence: str
     page: str
+    group: str = "performance"
 
 
 def sarif(
@@ -58,7 +59,7 @@ def _rule(rule: RulePage, pages: str | None) -> Json:
         "shortDescription": {"text": rule.sentence},
         "help": help_,
         "defaultConfiguration": {"level": "warning"},
-        "properties": {"tags": ["performance", "cuda"]},
+        "properties": {"tags": [rule.group, "cuda"]},
     } | ({"helpUri": f"{pages}#{rule.name}"} if pages else {})
 
 
@@ -85,8 +86,8 @@ def _result(each: Located, index: int) -> Json:
         "partialFingerprints": {"ptxsw/v1": each.key},
         "rank": _rank(finding.weight),
         "properties": {
-            "measure": finding.measure, "weight": finding.weight, "figures": dict(finding.figures)
-        },
+            "measure": finding.measure, "weight": finding.weight, "figures": dict(finding.figures),
+        } | ({"witness": dict(finding.witness)} if finding.witness is not None else {}),
     }  # fmt: skip
 
 

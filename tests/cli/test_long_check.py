@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ptxsw.cli import progress
-from ptxsw.driver import pipeline
+from ptxsw.driver import checking
+from ptxsw.driver.checking import check
 from ptxsw.report.model import Kernel
 from ptxsw.report.serial import to_json
 from tests.command_line import ROOT, ptxsw
@@ -25,14 +26,14 @@ def test_kernels_of_a_long_text_are_shared_among_processes(
     jobs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = TRANSPOSE
-    monkeypatch.setattr(pipeline, "LONG", 100)
+    monkeypatch.setattr(checking, "LONG", 100)
     told: list[tuple[int, int, str]] = []
 
     def finished(done: int, of: int, kernel: Kernel) -> None:
         told.append((done, of, kernel.name))
 
-    report = pipeline.check(text, "t.ptx", ptxas=False, jobs=jobs, finished=finished)
-    alone = pipeline.check(text, "t.ptx", ptxas=False)
+    report = check(text, "t.ptx", ptxas=False, jobs=jobs, finished=finished)
+    alone = check(text, "t.ptx", ptxas=False)
     assert to_json(report)["kernels"] == to_json(alone)["kernels"]
     count = len(report.kernels)
     assert [one[:2] for one in told] == [(done, count) for done in range(1, count + 1)]

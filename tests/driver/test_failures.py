@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from ptxsw.cli.commands import app
 from ptxsw.driver import kernel_tasks, pipeline
 from ptxsw.driver.batches import batched
+from ptxsw.driver.checking import check
 from ptxsw.driver.prediction import predict
 from ptxsw.emulator.emulation import Emulation
 from ptxsw.emulator.trace import Trace
@@ -136,7 +137,7 @@ def test_the_text_of_the_others_is_written(
 
 def test_in_python(fault: Exception) -> None:
     for report in (
-        pipeline.optimize(TEXT).report, pipeline.analyze(TEXT), pipeline.check(TEXT, ptxas=False),
+        pipeline.optimize(TEXT).report, pipeline.analyze(TEXT), check(TEXT, ptxas=False),
     ):  # fmt: skip
         assert [kernel.failed is not None for kernel in report.kernels] == [False, True, False]
         assert from_json(to_json(report)) == report

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ptxsw.driver.pipeline import Options, check, inspect
+from ptxsw.driver.checking import check
+from ptxsw.driver.pipeline import Options, inspect
 from ptxsw.parser import parse
 from ptxsw.report.serial import Report, to_json
 from ptxsw.toolchain import ptxas

@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from ptxsw.analysis.trip_count import most_iterations
-from ptxsw.driver import pipeline
+from ptxsw.driver.checking import check
 from ptxsw.emulator.run import emulate
 from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.parser import parse
@@ -38,7 +38,7 @@ def kernel(body: str, parameters: str = ".param .u64 a, .param .u64 b, .param .u
 
 
 def found(text: str, *rules: str) -> Sequence[Finding]:
-    report = pipeline.check(text, rules=rules or None, ptxas=False)
+    report = check(text, select=rules or None, ptxas=False)
     assert report.kernels[0].failed is None
     return report.kernels[0].findings or ()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.driver import pipeline
+from ptxsw.driver.checking import check
 from ptxsw.report.model import Finding
 from tests.command_line import ptxsw
 from tests.heads import head
@@ -47,7 +47,7 @@ DONE:
 
 
 def found(text: str, block: tuple[int, int, int] | None = None) -> Iterable[Finding]:
-    report = pipeline.check(text, block=block, rules=["atomic-contention"], ptxas=False)
+    report = check(text, block=block, select=["atomic-contention"], ptxas=False)
     return report.kernels[0].findings or ()
 
 
@@ -203,7 +203,7 @@ def test_a_flag_that_is_polled_is_no_table() -> None:
     poll = "AGAIN: ld{}.global.u32 %r20, [%rd1+8]; setp.eq.u32 %p1, %r20, 0; @%p1 bra AGAIN;"
     rules = ["uniform-loads"]
     for strong in (".volatile", ".relaxed.gpu", ".acquire.gpu"):
-        report = pipeline.check(kernel(poll.format(strong)), rules=rules, ptxas=False)
+        report = check(kernel(poll.format(strong)), select=rules, ptxas=False)
         assert not report.kernels[0].findings
-    [found_plain] = pipeline.check(kernel(poll.format("")), rules=rules, ptxas=False).kernels
+    [found_plain] = check(kernel(poll.format("")), select=rules, ptxas=False).kernels
     assert [finding.rule for finding in found_plain.findings or ()] == ["ptxsw-uniform-loads"]

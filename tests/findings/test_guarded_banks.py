@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.driver import pipeline
+from ptxsw.driver.checking import check
 from tests.heads import head
 
 TEXT = (
@@ -43,8 +43,8 @@ DONE:
     ],
 )
 def test_no_more_ways_than_lanes(condition: str, measure: str | None) -> None:
-    report = pipeline.check(
-        TEXT.format(condition=condition), block=(256, 1, 1), rules=["bank-conflicts"], ptxas=False
+    report = check(
+        TEXT.format(condition=condition), block=(256, 1, 1), select=["bank-conflicts"], ptxas=False
     )
     found = [f.measure for k in report.kernels for f in k.findings or ()]
     assert found == ([measure] if measure else [])

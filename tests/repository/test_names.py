@@ -17,6 +17,7 @@ checks know of no rewrite what they check: neither shares a class with the rest 
 SAME_CLASS = {
     "Format": "of the output of a command: each has its own",
     "Op": "a row of the table of opcodes, and the kind of a term",
+    "Proof": "that a rewrite is right, and that a kernel has no fault of a kind",
     "Reader": "of the statements of a body, as each of its parts needs it",
 }
 SAME_FILE = {
@@ -32,6 +33,7 @@ SAME_FILE = {
     "state.py": "over terms, and over bytes",
     "tune.py": "the command, and what it does",
     "uniform_loops.py": "the rewrite, and its rules",
+    "witness.py": "values of terms, and launches",
 }
 
 

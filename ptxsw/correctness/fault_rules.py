@@ -1,22 +1,23 @@
-"""The rules there are. A rule is a module of this package, imported for a kernel that has what it
-speaks of:
+"""The rules of correctness there are. A rule is a module of this package, imported for a kernel
+that has what it speaks of:
 
     occurs(subject)   does the kernel have instructions that could have the fault?
     prove(subject)    a `Proof`: what of it could not be ruled out
 
-What is open goes to `witness.search`, which runs launches in the interpreter. `judge` makes one
+What is open goes to `witness.search`, which runs launches in the interpreter. `deciding` makes one
 verdict of both.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Struct
 
-from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.verdict import Proof
+if TYPE_CHECKING:
+    from ptxsw.correctness.subject import Subject
+    from ptxsw.correctness.verdict import Proof
 
 
 class RuleModule(Protocol):
@@ -24,7 +25,7 @@ class RuleModule(Protocol):
     def prove(self, subject: Subject) -> Proof: ...
 
 
-class Rule(Struct, frozen=True):
+class FaultRule(Struct, frozen=True):
     """`absent` says in a line of a kernel that there is no such fault: "no data races"."""
 
     name: str
@@ -41,4 +42,4 @@ class Rule(Struct, frozen=True):
         return cast(RuleModule, import_module(f"ptxsw.correctness.{self.module}"))
 
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[FaultRule, ...] = ()

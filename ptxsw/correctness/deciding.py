@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ptxsw.correctness.rules import RULES, Rule
+from ptxsw.correctness.fault_rules import RULES, FaultRule
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.verdict import Checked, Fault, Kind, Proof, Verdict
+from ptxsw.correctness.verdict import NOTHING, Checked, Fault, Proof, Verdict, VerdictKind
 from ptxsw.emulator.budget import OutOfTime
 from ptxsw.report.model import LEVELS
 
 LIMIT = "limit: it took longer than a kernel may"
-_NOTHING = "the kernel has no instruction that could do it"
 
 
-def checked(subject: Subject, rules: Iterable[Rule] = RULES) -> Checked:
+def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
     """The verdicts of some rules on a kernel, and the faults that they found. Raises ParseError."""
     asked = tuple(rules)
     proofs: dict[str, Proof | None] = {}
@@ -38,11 +37,11 @@ def checked(subject: Subject, rules: Iterable[Rule] = RULES) -> Checked:
     return Checked(subject.function.name, verdicts, tuple(told))
 
 
-def _named(name: str) -> Rule:
+def _named(name: str) -> FaultRule:
     return next(rule for rule in RULES if rule.name == name)
 
 
-def _proof(subject: Subject, rule: Rule) -> Proof | None:
+def _proof(subject: Subject, rule: FaultRule) -> Proof | None:
     """None where the kernel has nothing that the rule speaks of."""
     module = rule.load()
     try:
@@ -66,16 +65,16 @@ def _shown(subject: Subject, left: Mapping[str, Proof]) -> tuple[Fault, ...]:
 def _verdict(name: str, proofs: Mapping[str, Proof | None], faults: Iterable[Fault]) -> Verdict:
     proof = proofs[name]
     if proof is None:
-        return Verdict(Kind.ABSENT, _NOTHING)
+        return Verdict(VerdictKind.ABSENT, NOTHING)
     own = [fault for fault in faults if fault.rule == name]
     if own:
-        return Verdict(Kind.FOUND, own[0].measure or own[0].what, own[0].condition)
+        return Verdict(VerdictKind.FOUND, own[0].measure or own[0].what, own[0].condition)
     if proof.unknown or proof.open:
         why = proof.unknown or next((s.why for s in proof.open if s.why), "not decided")
-        return Verdict(Kind.UNKNOWN, why)
+        return Verdict(VerdictKind.UNKNOWN, why)
     for other in sorted(proof.needs):
         verdict = _verdict(other, proofs, faults) if other in proofs else None
-        if verdict is not None and verdict.kind is not Kind.ABSENT:
-            return Verdict(Kind.UNKNOWN, f"it leans on {other}, which is {verdict.kind}")
+        if verdict is not None and verdict.kind is not VerdictKind.ABSENT:
+            return Verdict(VerdictKind.UNKNOWN, f"it leans on {other}, which is {verdict.kind}")
     assumptions = tuple(sorted(proof.assumptions))
-    return Verdict(Kind.ABSENT, proof.reason, proof.condition, assumptions)
+    return Verdict(VerdictKind.ABSENT, proof.reason, proof.condition, assumptions)
