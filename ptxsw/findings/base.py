@@ -186,7 +186,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         runs = (self.trace.cfg.blocks[number] for number in blocks)
         return sum((b.end - b.start) * self.times(b.start) for b in runs if b.end > b.start)
 
-    def _place(self, index: int) -> SourcePlace | None:
+    def place(self, index: int) -> SourcePlace | None:
         """Of an instruction; of the first that has one, where it has none."""
         return self._places.get(index) or next(iter(self._places.values()), None)
 
@@ -282,7 +282,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             level = "note"
         what += assumed
         line, column = self.trace.module.source.place(start)
-        place = self._place(every[0] if every else 0)
+        place = self.place(every[0] if every else 0)
         if weight is None:  # memory is another place for what the L2 cache may hold
             weight = sum(time for name, time in (saves or {}).items() if name != "dram")
         measure, what, advice = map(self.source.named, (measure, what, advice))

@@ -11,6 +11,7 @@ from ptxsw.analysis.divergence import arms
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.findings.base import Draft, Scene, Site, plural, rule
+from ptxsw.findings.whole_warps import branch_of_warps, loop_of_warps
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.flow.flow_graph import Loop
@@ -102,13 +103,15 @@ def _reads_place(read: Iterable[Reg | Special]) -> bool:
 
 
 def _said(scene: Scene, cause: _Dependence) -> str:
-    """ "the value of the load at line 61 of the PTX", "the index of the thread"."""
+    """ "the value of the load in line 24", "the index of the thread"."""
     parts = []
     if cause.loads:
-        lines = sorted({site.shown.line for site in cause.loads})
-        several = "s" * (len(lines) > 1)
+        several = "s" * (len(cause.loads) > 1)
+        lines = sorted({scene.shown_line(site.index) for site in cause.loads})
+        where = "" if scene.place(cause.loads[0].index) else " of the PTX"
         parts.append(
-            f"the value{several} of the load{several} at line{several} {_listed(lines)} of the PTX"
+            f"the value{several} of the load{several} in line{'s' * (len(lines) > 1)} "
+            f"{_listed(lines)}{where}"
         )
     if cause.thread or not parts:
         parts.append("the index of the thread")
@@ -148,12 +151,25 @@ def _finding(scene: Scene, loop: Loop, branch: int, cause: _Dependence) -> Draft
         measure="as many iterations as the longest lane",
         what=f"The number of iterations of a lane depends on {_said(scene, cause)}. The warp "
         "continues until its last lane is done, and the other lanes idle.",
-        advice="Give each item to a whole warp, whose lanes share its iterations; or sort the "
-        "items by length, so that the lanes of a warp have items of equal length.",
+        advice=_advice_for_loop(scene, branch, cause),
         saves={"issue": body / 2},  # lengths spread evenly keep half of the lanes waiting
         by_lanes=False,
         instructions=body,
     )  # fmt: skip
+
+
+def _advice_for_loop(scene: Scene, branch: int, cause: _Dependence) -> str:
+    place = scene.place(branch)
+    known = place is not None and place.file == scene.source.file and not cause.thread
+    lines = loop_of_warps(scene, place.line, cause.loads) if place and known else None
+    write = ""
+    if lines is not None:
+        index, loop = lines
+        write = f" (`{index}` `{loop}`, then add up over the lanes; 32 times as many threads)"
+    return (
+        f"Give each item to a whole warp, whose lanes share its iterations{write}; or sort the "
+        "items by length, so that the lanes of a warp have items of equal length."
+    )
 
 
 _FEW = 12  # instructions, which ptxas may execute under predicates
@@ -169,7 +185,7 @@ def divergent_branch(scene: Scene) -> Iterator[Draft]:
             continue
         cause = _dependence(scene, branch)
         todo = (
-            "Let the branch depend on something that a whole warp shares (`threadIdx.x / 32`)"
+            _advice_for_branch(scene, branch)
             if not cause.loads
             else "Sort or bin the items, so that the lanes of a warp take the same side"
         )
@@ -183,6 +199,18 @@ def divergent_branch(scene: Scene) -> Iterator[Draft]:
             saves={"issue": work[0]},
             shorter=work[0], longer=work[1],
         )  # fmt: skip
+
+
+def _advice_for_branch(scene: Scene, branch: int) -> str:
+    place = scene.place(branch)
+    line = ""
+    if place is not None and place.file == scene.source.file:
+        line = branch_of_warps(scene, place.line, _predicate(scene, branch))
+    if not line:
+        return "Let the branch depend on something that a whole warp shares (`threadIdx.x / 32`)"
+    return (
+        f"If it does not matter which threads take which side, let whole warps take one: `{line}`"
+    )
 
 
 def _splits_warps(scene: Scene, branch: int) -> bool:

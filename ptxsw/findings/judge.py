@@ -150,7 +150,8 @@ class Judge:
         if place is None or self._sources is None:
             return KernelSource()
         lines = self._sources.lines(place.file)
-        return KernelSource.read(trace.function.name, lines, len(trace.function.params))
+        count = len(trace.function.params)
+        return KernelSource.read(trace.function.name, lines, count, place.file)
 
 
 # ---------------------------------------------------------------- of a launch

@@ -32,6 +32,7 @@ _NUMBER = pattern(
 _PARAMETER = pattern(r"\bparam_(\d{1,4})\b")
 _NAME_AT_END = pattern(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=.*)?$", re.DOTALL)
 _LOCAL_NAME = pattern(r"E(\d{1,4})")
+_OPENING = pattern(r"(?:\s|#[^\n]*+)*+\{")  # of a body, behind lines for the preprocessor
 _OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.floordiv, ast.FloorDiv: operator.floordiv,
@@ -69,11 +70,16 @@ class KernelSource(Struct, frozen=True):
 
     text: str = ""  # without comments
     parameters: tuple[str, ...] = ()
+    file: str = ""
+    declared: tuple[str, ...] = ()  # the parameters as they stand there
+    body: tuple[int, int] = (0, 0)  # where in the text
     launch: Launch | None = None
     numbers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, kernel: str, lines: Sequence[str], parameters: int | None = None) -> KernelSource:
+    def read(
+        cls, kernel: str, lines: Sequence[str], parameters: int | None = None, file: str = ""
+    ) -> KernelSource:
         """The source of a kernel of this PTX name among the lines of a file. The names of its
         parameters count only if there are as many as the PTX has, where that is given."""
         whole = "\n".join(lines)
@@ -82,10 +88,47 @@ class KernelSource(Struct, frozen=True):
         text = _COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", whole)
         name = _short(readable(kernel) or kernel)
         numbers = _numbers(text)
-        names = tuple(_parameters(text, name))
-        if parameters not in (None, len(names)):
-            names = ()
-        return cls(text, names, _launch(text, name, numbers), numbers)
+        every = list(_definitions(text, name))
+        fitting = [one for one in every if parameters in (None, len(one[0]))]
+        complete = [one for one in fitting if one[1] != (0, 0)]
+        declared, body = (complete or fitting or _NOWHERE)[0]
+        names = tuple(found[1] if (found := _NAME_AT_END.search(one)) else "" for one in declared)
+        launch = _launch(text, name, numbers)
+        return cls(text, names, file, declared, body, launch, numbers)
+
+    def line(self, number: int) -> str:
+        """A line of the kernel's body, counted from 1 in the file; empty for any other."""
+        lines = self.text.split("\n")
+        first = self.text.count("\n", 0, self.body[0]) + 1
+        last = self.text.count("\n", 0, self.body[1]) + 1
+        return lines[number - 1].strip() if first <= number <= last and self.body[1] else ""
+
+    def element(self, parameter: str) -> str:
+        """The type to which a parameter points."""
+        declared = self.declared[self.parameters.index(parameter)]
+        pointed = re.search(r"(\w+)\s*(?:\*|\w+\s*\[)", declared)
+        return pointed[1] if pointed else "float"
+
+    def members(self, declared: str) -> Mapping[str, str]:
+        """The members of the struct to which a parameter points, with their types; none where the
+        file does not define it."""
+        pointed = re.search(r"(\w+)\s*\*", declared)
+        if pointed is None:
+            return {}
+        members = r"\{([^{}]{1,2000})\}"
+        inside = re.search(rf"\bstruct\s[^{{}};]*\b{pointed[1]}\s*{members}", self.text)
+        inside = inside or re.search(rf"\bstruct\b[^{{}};]*{members}\s*{pointed[1]}\s*;", self.text)
+        found: dict[str, str] = {}
+        for member in inside[1].split(";") if inside else ():
+            first, *others = member.split(",")
+            kind, _, name = first.strip().rpartition(" ")
+            for each in (name, *others):
+                found[each.strip()] = kind.strip()
+        return found
+
+    def number(self, name: str) -> int | None:
+        """The number that a name stands for in the whole file."""
+        return _value(name, self.numbers) if name in self.numbers else None
 
     def named(self, words: str) -> str:
         """Words with the source's names for parameters."""
@@ -134,8 +177,12 @@ def _short(name: str) -> str:
     return name.partition("<")[0].rpartition("::")[2]
 
 
-def _parameters(text: str, name: str) -> Iterator[str]:
-    """The names of a kernel's parameters."""
+_NOWHERE: list[tuple[tuple[str, ...], tuple[int, int]]] = [((), (0, 0))]
+
+
+def _definitions(text: str, name: str) -> Iterator[tuple[tuple[str, ...], tuple[int, int]]]:
+    """The parameters of a kernel as they are declared, and where its body is, if one follows.
+    Several cases of the preprocessor may define it."""
     for match in islice(re.finditer(rf"\b{re.escape(name)}\s*\(", text), _MOST):
         before = text[max(0, match.start() - _LONG) : match.start()]
         if "__global__" not in before[max(map(before.rfind, ";}{")) + 1 :]:
@@ -143,10 +190,10 @@ def _parameters(text: str, name: str) -> Iterator[str]:
         inside = _inside(text, match.end())
         if inside is None:
             return
-        for one in _parts(inside):
-            found = _NAME_AT_END.search(one.strip())
-            yield found[1] if found else ""
-        return
+        opening = _OPENING.match(text, match.end() + len(inside) + 1)
+        body = _inside(text, opening.end(), "{}", _LARGEST) if opening else None
+        place = (opening.end(), opening.end() + len(body)) if opening and body else (0, 0)
+        yield tuple(one.strip() for one in _parts(inside)), place
 
 
 def _launch(text: str, name: str, numbers: Mapping[str, str]) -> Launch | None:
@@ -205,11 +252,11 @@ def _shape(written: str, numbers: Mapping[str, str]) -> Block | None:
     return (x, y, z) if x * y * z <= _MOST else None
 
 
-def _inside(text: str, start: int) -> str | None:
+def _inside(text: str, start: int, brackets: str = "()", longest: int = _LONG) -> str | None:
     """What stands between brackets, the first of which is before `start`."""
     depth = 1
-    for at in range(start, min(len(text), start + _LONG)):
-        depth += (text[at] == "(") - (text[at] == ")")
+    for at in range(start, min(len(text), start + longest)):
+        depth += (text[at] == brackets[0]) - (text[at] == brackets[1])
         if not depth:
             return text[start:at]
     return None

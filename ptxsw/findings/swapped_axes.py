@@ -20,6 +20,10 @@ from ptxsw.analysis.traffic import Traffic
 from ptxsw.emulator.trace import AccessView
 from ptxsw.findings.base import Draft, Scene, Site, rule
 from ptxsw.findings.cost import FETCH, WAVEFRONT, passes
+from ptxsw.findings.index_reader import LONGEST, SPECIALS
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Special
+from ptxsw.ptx.patterns import pattern
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.readings import UnwrappedReading
@@ -73,10 +77,21 @@ def swapped_axes(scene: Scene) -> Iterator[Draft]:
         measure=f"{len(better)} accesses",
         what="x and y look swapped: `threadIdx.x` runs down the columns, so the lanes of a warp "
         f"are a row apart. With x and y exchanged, {_listed(scene, better)}.",
-        advice="Compute columns from `threadIdx.x` and `blockIdx.x`, and rows from `threadIdx.y` "
-        "and `blockIdx.y`; launch with the same block, and x and y of the grid exchanged.",
+        advice=_advice(scene),
         saves=saves, accesses=len(better),
     )  # fmt: skip
+
+
+def _advice(scene: Scene) -> str:
+    """The lines with x and y exchanged, which is what was counted."""
+    lines = " ".join(_lines_exchanged(scene))
+    write = (
+        f"Write `{lines}`"
+        if lines
+        else "Compute columns from `threadIdx.x` and `blockIdx.x`, and rows from `threadIdx.y` and "
+        "`blockIdx.y`"
+    )
+    return f"{write}; launch with the same block, and x and y of the grid exchanged."
 
 
 @lru_cache(maxsize=1)
@@ -161,3 +176,31 @@ def _listed(scene: Scene, symptoms: Sequence[Symptom]) -> str:
 def _lines(numbers: Sequence[int]) -> str:
     listed = ", ".join(map(str, numbers[:_MOST])) + ", …" * (len(numbers) > _MOST)
     return f"line{'s' * (len(numbers) > 1)} {listed}"
+
+
+# ---------------------------------------------------------------- the lines to write
+
+_AXES = pattern(r"\b((?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*)([xy])\b")
+_MOST_LINES = 3  # lines that are told
+
+
+def _lines_exchanged(scene: Scene) -> tuple[str, ...]:
+    """The lines in which a kernel reads the place of a thread, with x and y exchanged; empty where
+    these are not all known, or too many."""
+    reading = [
+        index
+        for index, one in enumerate(scene.trace.cfg.instructions)
+        if any(isinstance(used, Special) and used.name in _READ for used in isa.uses(one))
+    ]
+    places = {scene.place(index) for index in reading}
+    lines = sorted({place.line for place in places if place and place.file == scene.source.file})
+    new = [_exchanged(scene.source.line(line)) for line in lines]
+    return tuple(new) if len(places) == len(lines) <= _MOST_LINES and all(new) else ()
+
+
+_READ = frozenset(special for name, special in SPECIALS.items() if name[-1] in "xy")
+
+
+def _exchanged(line: str) -> str:
+    new = _AXES.sub(lambda match: match[1] + ("y" if match[2] == "x" else "x"), line)
+    return new if new != line and len(line) <= LONGEST else ""

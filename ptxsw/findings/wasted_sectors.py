@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 from ptxsw.findings.base import Draft, Rule, Scene, each, plural, rule
 from ptxsw.findings.cost import Group, dense, groups, lost
+from ptxsw.findings.fields_apart import fields_apart
+from ptxsw.findings.other_way_round import transposed, turned_index
 from ptxsw.findings.strides import OpenStride, open_stride
+from ptxsw.findings.turned_tile import through_tile
 
 _FAR = 512  # bytes: a stride of this size is that of a row
 _WASTE = 1.5  # times the sectors of adjacent lanes
@@ -118,22 +121,58 @@ def _apart(group: Group) -> str:
 
 def _advice(scene: Scene, of: Rule, group: Group) -> str:
     stores = all(site.shown.kind != "load" for site in group.sites)
+    line = _other_way_round(scene, group)
     if _walks(group):
+        turned = f"{line}; or let" if line else "Let"
+        stored = "" if line else "store the array transposed, or "
         return (
-            "Let the lanes share a chunk: lane i takes elements i, i + 32, … of it. If each thread "
-            "needs a whole row, store the array transposed, or load tiles through shared memory."
+            f"{turned} the lanes share a chunk: lane i takes elements i, i + 32, … of it. If each "
+            f"thread needs a whole row, {stored}load tiles through shared memory."
         )
+    if tile := _through_tile(scene, group) if of is column and not line else "":
+        return tile
     if of is column:
         return (
-            "Let `threadIdx.x` run along the rows, where elements are adjacent; or "
-            + ("write" if stores else "read")
-            + " rows, and turn them in a tile in shared memory."
+            f"{f'{line}; or let' if line else 'Let'} `threadIdx.x` run along the rows, where "
+            f"elements are adjacent; or {'write' if stores else 'read'} rows, and turn them in a "
+            "tile in shared memory."
         )
+    if tried := _fields(scene, group) or line:
+        return f"{tried}."
     if stores:
         return "Let consecutive lanes store consecutive elements: collect them in shared memory."
     return (
         "Let consecutive lanes load consecutive elements: store what is loaded together densely, "
         "or bring whole lines into shared memory and pick from there."
+    )
+
+
+def _other_way_round(scene: Scene, group: Group) -> str:
+    """A line for arrays that are stored the other way round, where it was tried."""
+    [first] = scene.heaviest_first(group.sites)[:1]
+    site = next(site for site in group.sites if site.index == first)
+    tried = transposed(scene, site) or turned_index(scene, site)
+    if tried is None:
+        return ""
+    arrays = " and ".join(f"`{name}`" for name in tried.arrays)
+    rows = f" (`{tried.rows}`: how many rows there are)" if tried.rows else ""
+    return (
+        f"Store {arrays} transposed: `{tried.text}` moves {plural(tried.after, 'sector')} an "
+        f"access, not {tried.before}{rows}"
+    )
+
+
+def _through_tile(scene: Scene, group: Group) -> str:
+    """The lines of a copy that turns an array, through a tile, where they were tried."""
+    tried = through_tile(scene, group.sites[0]) if len(group.sites) == 1 else None
+    if tried is None:
+        return ""
+    guarded = any(view.conditions for view in group.sites[0].access.variants)
+    bounds = ", outside of every `if`, which is asked for the new places" * guarded
+    return (
+        f"Turn it in a tile in shared memory: `{tried.text}` moves "
+        f"{plural(tried.after, 'sector')} on both sides, not {tried.before} (`__syncthreads()` is "
+        f"for the whole block{bounds})."
     )
 
 
@@ -164,18 +203,31 @@ def array_of_structs(scene: Scene) -> Iterator[Draft]:
             what=f"Structs of {stride} bytes: {each(group.sites)} use {group.bytes} of the "
             f"{stride} bytes of a lane, but each access by itself passes up to {sectors} sectors "
             "of a warp.",
-            advice=_advice_for_structs(group, stride),
+            advice=_advice_for_structs(scene, group, stride),
             saves=lost(group), cause=stride,
             sectors=group.sectors, bytes=group.bytes, stride=stride, times=group.times,
         )  # fmt: skip
 
 
-def _advice_for_structs(group: Group, stride: int) -> str:
-    apart = "Keep each field in an array of its own (a struct of arrays)"
+def _advice_for_structs(scene: Scene, group: Group, stride: int) -> str:
+    apart = _fields(scene, group) or "Keep each field in an array of its own (a struct of arrays)"
     if stride % 8 == 0 and group.bytes > 8 and max(s.shown.bytes or 0 for s in group.sites) < 16:
         width = 16 if stride % 16 == 0 else 8
         return f"{apart}, or load the struct in vectors of {width} bytes (`float{width // 4}`)."
     return f"{apart}."
+
+
+def _fields(scene: Scene, group: Group) -> str:
+    """Arrays for the fields of a struct and the line that uses them, where it was tried."""
+    [first] = scene.heaviest_first(group.sites)[:1]
+    tried = fields_apart(scene, next(site for site in group.sites if site.index == first))
+    if tried is None:
+        return ""
+    return (
+        f"Keep each field in an array of its own (`{tried.declared}` in place of "
+        f"`{tried.instead}`): `{tried.line.text}` moves {plural(tried.line.after, 'sector')} an "
+        f"access, not {tried.line.before}"
+    )
 
 
 _TYPES = {2: "uchar2", 4: "uchar4 or short2", 8: "float2", 16: "float4"}
