@@ -42,4 +42,11 @@ class FaultRule(Struct, frozen=True):
         return cast(RuleModule, import_module(f"ptxsw.correctness.{self.module}"))
 
 
-RULES: tuple[FaultRule, ...] = ()
+RULES: tuple[FaultRule, ...] = (
+    FaultRule(
+        "out-of-bounds",
+        "A thread reads or writes outside an array.",
+        "no access out of bounds",
+        "out_of_bounds",
+    ),
+)

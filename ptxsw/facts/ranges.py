@@ -86,6 +86,16 @@ def as_number(
     return path.number(term, signed=signed), frozenset(path.needs)
 
 
+def offset_extremes(
+    grid: Grid, offset: Term, given: Iterable[Term]
+) -> tuple[Polynomial, Polynomial, frozenset[Polynomial]]:
+    """The lowest and the highest value of an offset for all threads for which some conditions hold,
+    as a number that is equal to it modulo 2^width, and what that needs. Raises Unbounded."""
+    path = _Path(grid, given)
+    low, high = path.extremes(path.read(offset))
+    return low, high, frozenset(path.needs)
+
+
 def most_trips(grid: Grid, label: str) -> int | None:
     """How often the body of a loop is run at most, by plain numbers."""
     count, entries = grid.loops.get(label, (None, ()))

@@ -1,0 +1,114 @@
+"""What callers have to keep to for a kernel to be right, where nothing in the kernel binds it.
+
+A block that nobody declares, or a parameter that no guard bounds, is a condition of the verdict
+that a user can read: "blockDim.x <= 256".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+
+from ptxsw.correctness.kernel_values import KernelValues
+from ptxsw.facts.grid import Grid
+from ptxsw.facts.number_range import Interval
+from ptxsw.terms.node import Term
+from ptxsw.terms.polynomial import Monomial, Polynomial
+
+
+class Preconditions:
+    """What has to be so for a kernel to be right, as polynomials that have to be at most 0."""
+
+    def __init__(self, values: KernelValues) -> None:
+        self._values = values
+        self._needed: dict[Polynomial, None] = {}
+
+    def suppose(self, needs: Iterable[Polynomial]) -> bool:
+        """Take polynomials to be at most 0, if each may be so; they have to be whole."""
+        grid = self._values.grid
+        left = [need for need in needs if grid.span(need)[1] > 0]
+        if any(grid.span(need)[0] > 0 or not _is_told(grid, need) for need in left):
+            return False
+        self._needed.update(dict.fromkeys(left))
+        return True
+
+    def __str__(self) -> str:
+        """Those that do not follow from single sizes among them."""
+        most = self._most()
+        grid = self._values.grid
+
+        def limits(atom: Term) -> Interval:
+            low, high = grid.limits(atom)
+            return low, min(high, most.get(atom, high))
+
+        single = [_at_most(atom, number) for atom, number in most.items()]
+        rest = [p for p in self._strictest() if _bound(p) is None and p.span(limits)[1] > 0]
+        parts = sorted((*single, *map(_words, rest)), key=lambda text: (len(text), text))
+        return " and ".join(parts)
+
+    def _strictest(self) -> list[Polynomial]:
+        """Of those that differ in a number alone the one that all others follow from."""
+        kept: dict[frozenset[tuple[Monomial, int]], Polynomial] = {}
+        for need in self._needed:
+            other = kept.get(need.varying)
+            kept[need.varying] = need if other is None or need.offset > other.offset else other
+        return list(kept.values())
+
+    def _most(self) -> dict[Term, int]:
+        most: dict[Term, int] = {}
+        for need in self._needed:
+            bound = _bound(need)
+            if bound is not None:
+                atom, number = bound
+                most[atom] = min(number, most.get(atom, number))
+        return most
+
+
+def _is_told(grid: Grid, need: Polynomial) -> bool:
+    return need.is_whole and all(map(grid.is_shared, need.atoms))
+
+
+def _bound(need: Polynomial) -> tuple[Term, int] | None:
+    """The atom and the number that it must not exceed, if that is what is needed."""
+    varying = [(monomial, factor) for monomial, factor in need if monomial]
+    if len(varying) != 1 or len(varying[0][0]) != 1 or varying[0][1] < 0:
+        return None
+    return varying[0][0][0], -need.offset // varying[0][1]
+
+
+def _at_most(atom: Term, number: int) -> str:
+    """A parameter of 32 bits that is at most 2^31 - 1 is no negative number."""
+    if atom.width == 32 and number == (1 << 31) - 1:
+        return f"{_name(atom)} >= 0"
+    return f"{_name(atom)} <= {number:,}"
+
+
+def _words(need: Polynomial) -> str:
+    """`16·a + 4·b - 1088 <= 0` as "4·a + b <= 272"."""
+    varying = [(monomial, factor) for monomial, factor in need if monomial]
+    shared = gcd(*(factor for _, factor in varying))
+    left = [(m, f // shared) for m, f in varying if f > 0]
+    right = [(m, -f // shared) for m, f in varying if f < 0]
+    number = -need.offset // shared
+    first = _sum(left, max(-number, 0) if right else 0)
+    second = _sum(right, max(number, 0) if left else number)
+    if not left:
+        return f"{_sum(right, 0)} >= {-number:,}"
+    return f"{first} <= {second}"
+
+
+def _sum(items: Sequence[tuple[Monomial, int]], number: int) -> str:
+    parts = []
+    for monomial, factor in items:
+        product = "·".join(map(_name, monomial))
+        parts.append(product if factor == 1 else f"{factor:,}·{product}")
+    if number or not parts:
+        parts.append(f"{number:,}")
+    return " + ".join(parts)
+
+
+def _name(atom: Term) -> str:
+    """As people write it in CUDA."""
+    name, _, axis = str(atom.value).partition(".")
+    words = {"%ntid": "blockDim", "%nctaid": "gridDim"}
+    return f"{words[name]}.{axis}" if name in words else str(atom.value)
