@@ -49,4 +49,16 @@ RULES: tuple[FaultRule, ...] = (
         "no access out of bounds",
         "out_of_bounds",
     ),
+    FaultRule(
+        "warp-mask",
+        "A warp instruction waits for lanes that do not come, or reads one that is not there.",
+        "lanes that a mask names all come",
+        "warp_mask",
+    ),
+    FaultRule(
+        "ptxas-warning",
+        "ptxas could not keep asynchronous products apart, or a register budget.",
+        "no warnings of ptxas",
+        "ptxas_warning",
+    ),
 )

@@ -1,0 +1,96 @@
+"""Threads that wait for what cannot come: a barrier with another count, a word that nobody writes,
+lanes of a warp that wait for each other.
+
+Where all living threads of a block come to the same barriers, each without a count, and no loop
+waits for memory, nobody waits for ever: the proof leans on `divergent-barrier` and `warp-mask`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Assumption, Proof, Suspect
+from ptxsw.correctness.warp_mask import is_masked
+from ptxsw.flow.loop_exits import memory_dependence, waits_for_mbarrier
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Int
+from ptxsw.ptx.isa import Effect, Trait
+
+_NAME = "deadlock"
+
+
+def occurs(subject: Subject) -> bool:
+    instructions = subject.cfg.instructions
+    return any(map(_waits, instructions)) or bool(_spins(subject))
+
+
+def _waits(instruction: Instruction) -> bool:
+    return isa.has(instruction, Trait.BARRIER) or is_masked(instruction)
+
+
+def prove(subject: Subject) -> Proof:
+    cfg = subject.cfg
+    open_ = [
+        Suspect(_NAME, index, why=f"line {subject.line(index)}: {why}")
+        for index, instruction in enumerate(cfg.instructions)
+        if cfg.block_of[index] in cfg.rank and (why := _odd_barrier(subject, instruction))
+    ]
+    open_ += [
+        Suspect(_NAME, index, why=f"a loop waits for what line {subject.line(index)} reads")
+        for index in _spins(subject)
+    ]
+    needs = set[str]()
+    if any(isa.has(one, Trait.BARRIER) and not is_masked(one) for one in cfg.instructions):
+        needs.add("divergent-barrier")
+    if any(map(is_masked, cfg.instructions)):
+        needs.add("warp-mask")
+    return Proof(tuple(open_), assumptions=frozenset({Assumption.FAIR}), needs=frozenset(needs))
+
+
+def _odd_barrier(subject: Subject, instruction: Instruction) -> str:
+    """Why a barrier may wait for others than the living threads of its block; "" if it does not."""
+    if not isa.has(instruction, Trait.BARRIER) or is_masked(instruction):
+        return ""
+    modifiers = instruction.modifiers
+    if "cluster" in modifiers:
+        return "barriers of a cluster are not followed"
+    if "arrive" in modifiers:
+        return "some threads arrive at this barrier and do not wait"
+    operands = instruction.operands
+    numbers = operands[1:-1] if "red" in modifiers else operands
+    if not numbers or len(numbers) < 2:
+        return (
+            "" if (numbers and isinstance(numbers[0], Int)) or not numbers else "its number varies"
+        )
+    count = numbers[1]
+    if not isinstance(count, Int) or not isinstance(numbers[0], Int):
+        return "how many threads it waits for is computed"
+    if subject.shape is not None and count.value == prod(subject.shape):
+        return ""
+    return f"it waits for {count.value} threads"
+
+
+def _spins(subject: Subject) -> tuple[int, ...]:
+    """What loops read that go on until another thread has written it."""
+    cfg = subject.cfg
+    found = []
+    for loop in cfg.loops.values():
+        index = memory_dependence(cfg, loop)
+        if index is None:
+            continue
+        instruction = cfg.instructions[index]
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        strong = bool(effects & (Effect.ATOMIC | Effect.BARRIER)) or waits_for_mbarrier(cfg, loop)
+        if strong or not _works(subject, loop.blocks):
+            found.append(index)
+    return tuple(sorted(found))
+
+
+def _works(subject: Subject, blocks: frozenset[int]) -> bool:
+    """Does a loop write memory, so that it does not only wait?"""
+    cfg = subject.cfg
+    return any(
+        isa.effects(one.opcode, one.modifiers) & Effect.WRITE
+        for one in (cfg.instructions[index] for index in cfg.indices(blocks))
+    )

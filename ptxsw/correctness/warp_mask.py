@@ -1,0 +1,118 @@
+"""A `*.sync` instruction of a warp waits for the lanes that its mask names, and a shuffle reads
+them (PTX ISA 9.7.9.6, 9.7.13.2): each has to come, in the same iteration.
+
+    shfl.sync.down.b32 %r2, %r1, 16, 31, -1;     behind a branch that parts lanes: some never come
+
+Lanes that have ended may be named, but not read. So may lanes that the last warp of a block does
+not have: a shuffle is right for whole warps only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Proof, Suspect
+from ptxsw.flow.convergence import Convergence, waits_for
+from ptxsw.flow.def_use import writers
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
+from ptxsw.ptx.isa import Trait
+from ptxsw.terms.node import Variance
+
+_NAME = "warp-mask"
+_ALL = (1 << 32) - 1
+_LANES = 32
+
+
+def occurs(subject: Subject) -> bool:
+    return any(map(is_masked, subject.cfg.instructions))
+
+
+def is_masked(instruction: Instruction) -> bool:
+    """Does it wait for the lanes of a mask?"""
+    if "sync" not in instruction.modifiers:
+        return False
+    return isa.has(instruction, Trait.MASKED) or (
+        isa.has(instruction, Trait.BARRIER) and "warp" in instruction.modifiers
+    )
+
+
+def prove(subject: Subject) -> Proof:
+    cfg = subject.cfg
+    graph = Convergence(cfg)
+    open_: list[Suspect] = []
+    reads = False
+    for index, instruction in enumerate(cfg.instructions):
+        if not is_masked(instruction) or cfg.block_of[index] not in cfg.rank:
+            continue
+        why = _stray(subject, graph, index)
+        reads |= instruction.opcode == "shfl"
+        if not why and instruction.opcode == "shfl":
+            why = _reads_ended(subject, index)
+        if why:
+            open_.append(Suspect(_NAME, index, why=f"line {subject.line(index)}: {why}"))
+    if open_ or not reads:
+        return Proof(tuple(open_))
+    if subject.shape is None:
+        return Proof(condition="blocks are whole warps")
+    if prod(subject.shape) % _LANES:
+        last = next(_shuffles(subject))
+        return Proof((Suspect(_NAME, last, why="the last warp of a block is not whole"),))
+    return Proof()
+
+
+def _shuffles(subject: Subject) -> Iterator[int]:
+    instructions = subject.cfg.instructions
+    return (index for index, one in enumerate(instructions) if one.opcode == "shfl")
+
+
+def _stray(subject: Subject, graph: Convergence, index: int) -> str:
+    """Why not all lanes that its mask names may come to an instruction together; "" if they do."""
+    cfg, instruction = subject.cfg, subject.cfg.instructions[index]
+    mask = _literal(subject, waits_for(instruction))
+    if mask is None:
+        return "its mask is computed"
+    if mask & _ALL != _ALL:
+        return f"its mask {mask & _ALL:#x} names some lanes only"
+    if instruction.guard is not None:
+        return "its guard may part lanes"
+
+    def parts(number: int) -> bool:
+        branch = subject.trace.branches.get(cfg.blocks[number].end - 1, Variance.UNIFORM)
+        return branch is not Variance.UNIFORM
+
+    if cfg.irreducible:
+        return "the control flow around it has loops with several entries"
+    blocker = graph.blocker(cfg.block_of[index], parts)
+    return "" if blocker is None else f"{blocker.reason} (line {subject.line(blocker.index)})"
+
+
+def _literal(subject: Subject, mask: Operand | None) -> int | None:
+    """The number that a mask is, also behind a `mov` into a register that is written once."""
+    if isinstance(mask, Int):
+        return mask.value
+    if not isinstance(mask, Reg):
+        return None
+    at = writers(subject.cfg.written).get(mask, [])
+    setter = subject.cfg.instructions[at[0]] if len(at) == 1 else None
+    if setter is None or setter.opcode != "mov" or setter.guard is not None:
+        return None
+    source = setter.operands[1]
+    return source.value if isinstance(source, Int) else None
+
+
+def _reads_ended(subject: Subject, index: int) -> str:
+    """Why a shuffle may read a lane that has ended; "" if none has by then."""
+    cfg = subject.cfg
+    before = cfg.reaching([cfg.block_of[index]])
+    for number in sorted(before):
+        block = cfg.blocks[number]
+        branch = block.end - 1
+        part = subject.trace.branches.get(branch, Variance.UNIFORM) is not Variance.UNIFORM
+        lost = [s for s in block.successors if s not in before]
+        leaves = block.end > block.start and isa.has(cfg.instructions[branch], Trait.LEAVE)
+        if part and (lost or leaves) and cfg.block_of[index] != number:
+            return f"lanes that end at line {subject.line(branch)} may be read"
+    return ""
