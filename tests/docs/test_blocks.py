@@ -9,12 +9,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from ptxsw.findings import RULES
+from ptxsw.driver import check_rules
 from tests.docs.blocks import DOCS, PAGES, ROOT, Block, blocks, indented
 
 LANGUAGES = {
@@ -170,32 +170,48 @@ def furnish(place: Path, commands: str) -> None:
 # ---------------------------------------------------------------- CUDA
 
 
-def test_cuda_compiles_and_has_the_findings_that_its_page_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["findings.md", "correctness.md"])
+def test_cuda_compiles_and_has_the_findings_that_its_page_names(page: str, tmp_path: Path) -> None:
     """Each rule is broken by the kernel before, and kept by the kernel after."""
     if not shutil.which("nvcc"):
         pytest.skip("no nvcc")
     sections = {}
-    for section in (DOCS / "findings.md").read_text().split("\n## "):
+    for section in (DOCS / page).read_text().split("\n## "):
         for code in re.findall(r"^```cuda\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
             sections[section.partition("\n")[0]] = code
-    text = "".join(f"namespace {_word(title)} {{\n{code}}}\n" for title, code in sections.items())
-    others = "".join(b.code for b in blocks("cuda") if b.page != "docs/findings.md")
-    assert not others, "no other page has CUDA yet: compile it here"
-    (tmp_path / "all.cu").write_text(text)
-    compiled = ["nvcc", "-arch=sm_90", "-lineinfo", "-ptx", "all.cu", "-o", "all.ptx"]
-    subprocess.run(compiled, cwd=tmp_path, check=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "ptxsw", "check", "all.ptx", "--format", "json"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    findings = json.loads(done.stdout)["findings"]
-    broken = {(each["rule"], each["kernel"]) for each in findings}
-    for rule in RULES:
-        word = _word(rule.name)
-        named = [kernel for name, kernel in broken if name == rule.name]
-        assert any(f"{len(word)}{word}6before" in kernel for kernel in named), rule.name
-        assert not any(f"{len(word)}{word}5after" in kernel for kernel in named), rule.name
+    pages = {b.page for b in blocks("cuda")}
+    assert pages == {"docs/findings.md", "docs/correctness.md"}, "compile that of others here, too"
+    group = "performance" if page == "findings.md" else "correctness"
+    broken = _findings(sections, group, tmp_path)
+    for rule in check_rules.rule_pages():
+        if rule.group == group and rule.name in sections:
+            word = _word(rule.name)
+            named = [kernel for name, kernel in broken if name == rule.name]
+            if group == "performance":
+                assert any(f"{len(word)}{word}6before" in kernel for kernel in named), rule.name
+            assert not any(f"{len(word)}{word}5after" in kernel for kernel in named), rule.name
     assert not any("row_sums" in kernel for _, kernel in broken)  # it has a comment that says so
+
+
+def _findings(sections: Mapping[str, str], group: str, place: Path) -> set[tuple[str, str]]:
+    """Rules and kernels of what is found in the code of some sections."""
+    includes = {
+        line for code in sections.values() for line in code.splitlines() if line[:8] == "#include"
+    }
+    bare = {
+        title: "\n".join(line for line in code.splitlines() if line not in includes)
+        for title, code in sections.items()
+    }
+    text = "".join(f"namespace {_word(title)} {{\n{code}}}\n" for title, code in bare.items())
+    (place / "all.cu").write_text("\n".join([*sorted(includes), text]))
+    arch = "sm_90" if group == "performance" else "sm_90a"
+    compiled = ["nvcc", f"-arch={arch}", "-lineinfo", "-ptx", "all.cu", "-o", "all.ptx"]
+    subprocess.run(compiled, cwd=place, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "ptxsw", "check", "all.ptx", "--select", group, "--format", "json"],
+        cwd=place, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return {(each["rule"], each["kernel"]) for each in json.loads(done.stdout)["findings"]}
 
 
 def _word(title: str) -> str:
