@@ -17,6 +17,7 @@ from ptxsw.report.cost_model import Cost as Cost
 from ptxsw.report.cost_model import Decision as Decision
 from ptxsw.report.cost_model import Figures as Figures
 from ptxsw.report.cost_model import Role as Role
+from ptxsw.report.cost_model import RoleLoop as RoleLoop
 from ptxsw.report.cost_model import Totals as Totals
 from ptxsw.report.fields import (
     EMPTY,
