@@ -50,6 +50,12 @@ RULES: tuple[FaultRule, ...] = (
         "out_of_bounds",
     ),
     FaultRule(
+        "misaligned-access",
+        "An address is no multiple of the size of what is read or written there.",
+        "no misaligned access",
+        "misaligned_access",
+    ),
+    FaultRule(
         "warp-mask",
         "A warp instruction waits for lanes that do not come, or reads one that is not there.",
         "lanes that a mask names all come",
