@@ -44,6 +44,12 @@ class FaultRule(Struct, frozen=True):
 
 RULES: tuple[FaultRule, ...] = (
     FaultRule(
+        "divergent-barrier",
+        "A barrier that only some threads of a block reach.",
+        "no divergent barrier",
+        "divergent_barrier",
+    ),
+    FaultRule(
         "out-of-bounds",
         "A thread reads or writes outside an array.",
         "no access out of bounds",
