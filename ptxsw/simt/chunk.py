@@ -172,7 +172,7 @@ class Chunk:
             data[:, : self.local_size] = old.data.reshape(self.threads, self.local_size)
             return MemoryRegion(data.reshape(-1))
 
-        marks = None if self.local.marks is None else grown(self.local.marks, 0)
+        marks = grown(self.local.marks or self.local, 0xFF)  # nobody has written what is new
         self.local, self.local_size = grown(self.local, GARBAGE), new
         self.local.marks = marks
 

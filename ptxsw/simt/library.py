@@ -111,10 +111,8 @@ def _give(
     for result in results:
         if isinstance(result, Symbol):
             offset = fragment.frame.base + fragment.frame.code.address(result)[0] - LOCAL
-            for thread, value in zip(map(int, fragment.idx), values, strict=True):
-                at = thread * machine.local_size + offset
-                data = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
-                machine.local.data[at : at + size] = data
+            words = np.array(values, f"u{size}")
+            machine.local.store(fragment.idx * machine.local_size + offset, size, words)
 
 
 def malloc(

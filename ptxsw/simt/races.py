@@ -242,6 +242,7 @@ class Races:
                 and columns["value"][entry[chosen]] == new.value[number[chosen]]
             )
             same &= columns["bytes"][entry[chosen]] == new.bytes[number[chosen]]
+            same &= not self.sites[other].ordering.lasting  # what a copy writes nobody keeps
             kinds_ = kinds(here, self.sites[other], same_block, same)
             for kind in (RACE, SAME, STRONG):
                 of_kind = chosen[kinds_ == kind]

@@ -191,6 +191,9 @@ PAIRS: dict[str, tuple[str, str, int]] = {
         "cp.async.ca.shared.global [%r3], [%rd2], 4;\nst.global.u32 [%rd2], 1;",
         "cp.async.ca.shared.global [%r3], [%rd2], 4;\ncp.async.wait_all;\nst.global.u32 [%rd2], 1;",
         1),
+    "a copy and a zero": (  # what a copy writes is not known to be 0
+        "cp.async.ca.shared.global [%r3], [%rd2], 4;\n@%p3 st.shared.u32 [%r3], 0;",
+        "@%p3 cp.async.ca.shared.global [%r3], [%rd2], 4;\n@!%p3 st.shared.u32 [%r3], 0;", 1),
     "one group too few": (
         "cp.async.ca.shared.global [%r3], [%rd2], 4;\ncp.async.commit_group;\n"
         "cp.async.ca.shared.global [%r3+256], [%rd2], 4;\ncp.async.commit_group;\n"

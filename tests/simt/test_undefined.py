@@ -244,3 +244,22 @@ def test_a_call_that_does_not_return_ends_the_path(name: str) -> None:
     text = THROWS.replace("call throw_it", f"call {name}")
     done = launch(parse(text), "k", 1, 32, [np.full(8, 9, np.uint32)])
     assert done.buffers[0].tolist() == [0, 1, 2, 3, 9, 9, 9, 9]
+
+
+def test_local_memory_that_nobody_wrote() -> None:
+    """Half of an array is set: the other half may be read, but not be told."""
+    body = """
+    .local .align 8 .b8 window[8];
+    ld.param.u64 %rd1, [out];
+    mov.u64 %rd2, window;
+    st.local.u32 [%rd2], 7;
+    ld.local.v2.u32 {%r1, %r2}, [%rd2];
+    st.global.u32 [%rd1], %rX;
+    """
+    for register, defined in (("1", True), ("2", False)):
+        module = from_body(body.replace("%rX", f"%r{register}"))
+        if defined:
+            assert launch(module, "k", 1, 1, [np.zeros(1, np.uint32)]).buffers[0][0] == 7
+            continue
+        with pytest.raises(Poisoned, match="a value nobody defined is stored"):
+            launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
