@@ -1,0 +1,41 @@
+// A loop that reads its sums in each turn before it waits for them.
+// target sm_90a
+// block 128
+// unseen: only ptxas knows
+__device__ __forceinline__ unsigned long long tile(const void *shared)
+{
+    return ((unsigned)__cvta_generic_to_shared(shared) >> 4 & 0x3fff) | 8ull << 16 | 8ull << 32;
+}
+
+__device__ __forceinline__ void product(float (&d)[4], const void *a, const void *b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(tile(a)), "l"(tile(b)));
+}
+
+__device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ void commit_and_wait()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(128) sum_in_a_loop(int turns, float *out)
+{
+    __shared__ __align__(128) unsigned short a[64 * 16], b[16 * 8];
+    float d[4] = {}, sum = 0;
+#pragma unroll 1
+    for (int k = 0; k < turns; k++) {
+        fence();
+        product(d, a, b); // fault: ptxas-warning
+#ifdef MENDED
+        commit_and_wait();
+        sum += d[k & 0];
+#else
+        sum += d[k & 0]; // fault: ptxas-warning
+        commit_and_wait();
+#endif
+    }
+    out[threadIdx.x] = sum;
+}
