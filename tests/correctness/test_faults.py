@@ -61,7 +61,8 @@ def shown(one: Program, seeds: tuple[int | None, ...]) -> None:
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_runs_show_faults_and_pass_twins(name: str) -> None:
-    shown(*programs(names=(name,)), seeds=(None,))
+    [one] = programs(names=(name,))
+    shown(one, (None,))
 
 
 @pytest.mark.slow
