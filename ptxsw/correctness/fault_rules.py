@@ -68,6 +68,12 @@ RULES: tuple[FaultRule, ...] = (
         "warp_mask",
     ),
     FaultRule(
+        "deadlock",
+        "Threads wait for what cannot come.",
+        "no deadlock",
+        "deadlock",
+    ),
+    FaultRule(
         "ptxas-warning",
         "ptxas could not keep asynchronous products apart, or a register budget.",
         "no warnings of ptxas",
