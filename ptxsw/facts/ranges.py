@@ -68,21 +68,21 @@ def touched_ranges(grid: Grid, access: Access) -> tuple[Range, ...]:
     ranges = []
     for variant in access.variants:
         conditions = (*variant.conditions, variant.guard)
-        ranges.append(_Path(grid, conditions).range(variant.address, access.bytes))
+        ranges.append(PathBounds(grid, conditions).range(variant.address, access.bytes))
     return tuple(dict.fromkeys(ranges))
 
 
 def place_range(grid: Grid, address: Term, size: int, conditions: Iterable[Term]) -> Range:
     """The bytes at an address, for all threads for which some conditions hold. Raises
     Unbounded."""
-    return _Path(grid, conditions).range(address, size)
+    return PathBounds(grid, conditions).range(address, size)
 
 
 def as_number(
     grid: Grid, term: Term, *, signed: bool = True, given: Iterable[Term] = ()
 ) -> tuple[Polynomial, frozenset[Polynomial]]:
     """A term as a number where some conditions hold, and what that needs. Raises Unbounded."""
-    path = _Path(grid, given)
+    path = PathBounds(grid, given)
     return path.number(term, signed=signed), frozenset(path.needs)
 
 
@@ -91,7 +91,7 @@ def offset_extremes(
 ) -> tuple[Polynomial, Polynomial, frozenset[Polynomial]]:
     """The lowest and the highest value of an offset for all threads for which some conditions hold,
     as a number that is equal to it modulo 2^width, and what that needs. Raises Unbounded."""
-    path = _Path(grid, given)
+    path = PathBounds(grid, given)
     low, high = path.extremes(path.read(offset))
     return low, high, frozenset(path.needs)
 
@@ -104,7 +104,7 @@ def most_trips(grid: Grid, label: str) -> int | None:
 
 
 def _most_by_way(grid: Grid, count: Term, entry: LoopEntry) -> int | None:
-    path = _Path(grid, (of_this_iteration(grid.terms, count, entry.again),) * entry.inside)
+    path = PathBounds(grid, (of_this_iteration(grid.terms, count, entry.again),) * entry.inside)
     try:
         most = most_iterations(path, count, (entry,))
     except Unbounded:
@@ -113,7 +113,7 @@ def _most_by_way(grid: Grid, count: Term, entry: LoopEntry) -> int | None:
     return None if path.needs else grid.span(most * parts)[1] // parts + 1
 
 
-class _Path:
+class PathBounds:
     """Bounds where some conditions hold. `told` are those that bound atoms directly; all serve to
     prove how loops end."""
 
@@ -125,12 +125,12 @@ class _Path:
         self._bounds: dict[Term, Bounds] = {}
         self._read: dict[Term, Polynomial] = {}
 
-    def _once(self, what: str, find: Callable[[_Path], _Value], *of: Term) -> _Value:
+    def _once(self, what: str, find: Callable[[PathBounds], _Value], *of: Term) -> _Value:
         """A result that depends on the conditions alone, computed once for all paths that share
         them. Each path that asks gets the needs of the result, too. Raises Unbounded."""
 
         def answer() -> PathFact:
-            path = _Path(self.grid, self._told, self._more)
+            path = type(self)(self.grid, self._told, self._more)
             try:
                 return PathFact(find(path), tuple(path.needs))
             except Unbounded as error:
@@ -262,7 +262,7 @@ class _Path:
             low, high = self.grid.span(factor)
             if low < 0 < high:
                 raise Unbounded("the sign of a step is not known")
-            value = rest + factor * self._bound(atom)[up == (low >= 0)]
+            value = rest + factor * self.bound(atom)[up == (low >= 0)]
 
     def indexed(self, value: Polynomial) -> Polynomial:
         """`%ctaid.x · %ntid.x + %tid.x` as one number, the index of a thread in the grid."""
@@ -309,7 +309,7 @@ class _Path:
                 value = changed
         return value
 
-    def _bound(self, atom: Term) -> Bounds:
+    def bound(self, atom: Term) -> Bounds:
         """The lowest and the highest value of an atom for any thread."""
         interval = self._bounds.get(atom)
         if interval is None:
@@ -318,7 +318,7 @@ class _Path:
                 bounds["high"] = self._highest(atom)
             except Unbounded as reason:
                 bounds["high"] = reason
-            for side, value, needs in self._once("told", _Path._decisions).get(atom, ()):
+            for side, value, needs in self._once("told", PathBounds._decisions).get(atom, ()):
                 bounds[side] = value
                 self.needs.update(dict.fromkeys(needs))
             interval = self._bounds[atom] = _known(bounds["low"]), _known(bounds["high"])
@@ -350,7 +350,7 @@ class _Path:
         decided: dict[Term, list[tuple[str, Polynomial, Iterable[Polynomial]]]] = {}
         for comparison in comparisons(self._told, self.terms):
             # Without `told`: a condition must not be used to bound what it speaks of itself.
-            inner = _Path(self.grid, (), self.given)
+            inner = type(self)(self.grid, (), self.given)
             try:
                 decision = inner.decision(comparison)
             except Unbounded:

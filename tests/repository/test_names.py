@@ -15,6 +15,7 @@ APART = ("report", "validate", "verify")
 checks know of no rewrite what they check: neither shares a class with the rest of the house."""
 
 SAME_CLASS = {
+    "Apart": "a test that a loop does not overwrite what it reads, and an answer on two threads",
     "Format": "of the output of a command: each has its own",
     "Op": "a row of the table of opcodes, and the kind of a term",
     "Proof": "that a rewrite is right, and that a kernel has no fault of a kind",

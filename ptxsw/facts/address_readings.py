@@ -1,0 +1,105 @@
+"""Addresses of one thread as polynomials over whole numbers, with the bounds of what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, field
+
+from ptxsw.facts.conditions import comparisons
+from ptxsw.facts.grid import Grid, Unbounded
+from ptxsw.facts.ranges import MAY_WRAP, Bounds, PathBounds
+from ptxsw.terms.node import Term
+from ptxsw.terms.polynomial import Polynomial
+
+Needs = tuple[Polynomial, ...]
+"""Polynomials that have to be at most 0."""
+
+_LARGEST = 400  # nodes of a condition that is read
+
+
+class Fact(Struct, frozen=True):
+    """A polynomial that is at most 0 wherever the needs are."""
+
+    excess: Polynomial
+    needs: Needs
+
+
+class Reading(PathBounds):
+    """Bounds where some conditions hold. What has none is one unknown number."""
+
+    def __init__(self, grid: Grid, told: Iterable[Term], given: Iterable[Term] = ()) -> None:
+        super().__init__(grid, told, given)
+        self._found: dict[Term, tuple[Bounds, Needs] | None] = {}
+
+    def _reading(self, term: Term) -> Polynomial:
+        before = dict(self.needs)
+        try:
+            return super()._reading(term)
+        except Unbounded:
+            self.needs = before
+            return Polynomial.atom(term)
+
+    def _need(self, excess: Polynomial) -> None:
+        # Nobody tests these as a kernel runs: they may be of any size.
+        low, high = self.grid.span(excess)
+        if low > 0:
+            raise Unbounded(MAY_WRAP)
+        if high > 0:
+            self.needs[excess * excess.denominator] = None
+
+    def bounds(self, atom: Term) -> tuple[Bounds, Needs] | None:
+        """The lowest and the highest value of an atom, over what all threads share, and what that
+        needs; None where there are none."""
+        if atom not in self._found:
+            before, self.needs = self.needs, {}
+            try:
+                self._found[atom] = self.bound(atom), tuple(self.needs)
+            except Unbounded:
+                self._found[atom] = None
+            self.needs = before
+        return self._found[atom]
+
+    def facts(self) -> Iterator[Fact]:
+        """What the conditions say of the order of numbers."""
+        small = (c for c in self.given if c.size <= _LARGEST)
+        for one in comparisons(small, self.terms):
+            before, self.needs = self.needs, {}
+            try:
+                a, b = (self.number(side, signed=one.signed) for side in (one.a, one.b))
+                yield Fact(a - b + int(one.strict), tuple(self.needs))
+            except Unbounded:
+                pass
+            finally:
+                self.needs = before
+
+
+class Spot(Struct):
+    """Bytes that a thread touches, from `offset` on an object. `needs` is what the polynomial
+    stands on."""
+
+    offset: Polynomial
+    needs: Needs
+    size: int
+    reading: Reading
+    _facts: tuple[Fact, ...] | None = field(default=None)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        if self._facts is None:
+            self._facts = tuple(self.reading.facts())
+        return self._facts
+
+    def indexed(self) -> Polynomial:
+        """The offset in which the index of a thread in the grid is one number."""
+        return self.reading.indexed(self.offset)
+
+
+def spot(grid: Grid, offset: Term, size: int, conditions: Iterable[Term]) -> Spot | None:
+    """None where the address is too complicated."""
+    reading = Reading(grid, conditions)
+    try:
+        polynomial = reading.read(offset)
+    except Unbounded:
+        return None
+    return Spot(polynomial, tuple(reading.needs), size, reading)

@@ -1,0 +1,206 @@
+"""Values under which two threads meet: a launch in the small, as far as terms tell.
+
+Values are tried first: few threads next to each other in small blocks. What does not hold is
+repaired (`terms.witness`). Z3 is asked last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, product
+
+from msgspec import Struct
+
+from ptxsw.facts.thread_columns import BlockColumns, collisions, threads_of
+from ptxsw.facts.thread_views import AXES, OtherThread, ThreadViews
+from ptxsw.ptx.target import MOST_THREADS
+from ptxsw.terms import op
+from ptxsw.terms.evaluate import Column, evaluate
+from ptxsw.terms.node import Term, ones, unknowns
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.solver import Solver
+from ptxsw.terms.witness import witness
+
+_CHOSEN = frozenset({Origin.SPECIAL, Origin.PARAMETER, Origin.SYMBOL, Origin.ITERATION})
+"""What a launch gives, or the way to an access tells."""
+
+_STARTS: tuple[Mapping[str, int], ...] = (
+    {"%tid": 0, "u %tid": 1, "%ntid": 2, "%ctaid": 0, "u %ctaid": 1, "%nctaid": 2, "": 0},
+    {"%tid": 1, "u %tid": 0, "%ntid": 4, "%ctaid": 1, "u %ctaid": 0, "%nctaid": 2, "": 64},
+    {"%tid": 0, "u %tid": 32, "%ntid": 64, "%ctaid": 0, "u %ctaid": 1, "%nctaid": 2, "": 1000},
+    {"%tid": 31, "u %tid": 32, "%ntid": 256, "%ctaid": 1, "u %ctaid": 2, "%nctaid": 4, "": 1},
+)
+
+
+_MOST_TRIED = 8  # pairs of threads
+_SIDES = {0: ((),), 1: ((64,), (256,)), 2: ((8, 8), (32, 16)), 3: ((4, 4, 4), (16, 8, 4))}
+"""Of blocks, along the axes that a kernel reads."""
+
+Place = tuple[int, int, int]
+"""Of a thread in its block."""
+
+
+class Model(Struct, frozen=True):
+    """`certain` if a launch can be made of it: it says nothing of what only the run decides."""
+
+    values: Mapping[Term, int]
+    certain: bool
+
+
+class ModelSearch:
+    """Looks for values of what two threads of a kernel see."""
+
+    def __init__(self, views: ThreadViews, solver: Solver) -> None:
+        self._views, self._terms, self._solver = views, views.terms, solver
+        self._launches: dict[bool, tuple[Term, ...]] = {}
+
+    # ------------------------------------------------------------ what is asked for
+
+    def launch(self, other: OtherThread) -> tuple[Term, ...]:
+        """That t and u are two different threads of one launch."""
+        known = self._launches.get(other.same_block)
+        if known is None:
+            known = tuple(self._launch(other))
+            self._launches[other.same_block] = known
+        return known
+
+    def _launch(self, other: OtherThread) -> Iterator[Term]:
+        terms, dimensions = self._terms, self._views.dimensions
+        count = terms.const(1, 32)
+        for axis in dimensions.block:
+            size = self._views.own(terms.special(f"%ntid.{axis}"))
+            mine = terms.special(f"%tid.{axis}")
+            yield from (terms.ult(mine, size), terms.ult(other(mine), size))
+            count = terms.mul(count, size)
+        if count.kind is not op.CONST:
+            yield terms.ule(count, terms.const(MOST_THREADS, 32))
+        for axis in dimensions.grid:
+            size, mine = (terms.special(f"%{name}.{axis}") for name in ("nctaid", "ctaid"))
+            yield from {terms.ult(mine, size): 0, terms.ult(other(mine), size): 0}
+        axes = dimensions.block if other.same_block else dimensions.grid
+        kind = "tid" if other.same_block else "ctaid"
+        different = terms.const(0, 1)
+        for axis in axes:
+            mine = terms.special(f"%{kind}.{axis}")
+            different = terms.or_(different, terms.not_(terms.eq(mine, other(mine))))
+        yield different
+
+    def overlap(self, a: Term, size: int, b: Term, other_size: int) -> Term:
+        """That `size` bytes at `a` and `other_size` bytes at `b` have one in common."""
+        terms, width = self._terms, a.width
+        distance = terms.sub(b, a)
+        if size == other_size == 1:
+            return terms.eq(a, b)
+        shifted = terms.add(distance, terms.const(other_size - 1, width))
+        return terms.ult(shifted, terms.const(size + other_size - 1, width))
+
+    # ------------------------------------------------------------ looking
+
+    def search(
+        self, wanted: Sequence[Term], other: OtherThread, pairs: Sequence[tuple[Place, Place]]
+    ) -> Model | None:
+        """Values that are found by trying, those of some pairs of threads first."""
+        if any(condition.kind is op.CONST and not condition.value for condition in wanted):
+            return None
+        conditions = [(condition, True) for condition in wanted if condition.kind is not op.CONST]
+        chosen = [_placed(start, *pair) for pair in pairs for start in _STARTS[:2]]
+        values = witness(conditions, [*chosen, *(_start(start) for start in _STARTS)])
+        return None if values is None else self._model(values, wanted)
+
+    def in_block(
+        self, mine: Sequence[Term], theirs: Sequence[Term], sizes: tuple[int, int],
+        wanted: Sequence[Term], other: OtherThread,
+    ) -> Model | None:  # fmt: skip
+        """Two threads of a small block that meet, found by computing where all of its threads go.
+        `mine` is t's address and its conditions, `theirs` u's."""
+        terms = self._terms
+        free = unknowns(*wanted, *mine, *theirs)
+        fitting = [(c, True) for c in wanted[:-1] if c.kind is not op.CONST]
+        starts = [_start(start) for start in _STARTS[:3]]
+        fit = witness(fitting, starts)
+        starts = [*((fit.get,) if fit else ()), *starts]
+        for shape, start in product(self._small_blocks(), starts):
+            values = {n: start(n) or 0 for n in free}
+            values |= {
+                n: shape[AXES.index(str(n.value)[-1])]
+                for n in free
+                if str(n.value).startswith("%ntid.")
+            }
+            columns: dict[Term, Column] = {n: (value,) for n, value in values.items()}
+            threads = threads_of(shape)
+            places = {"%tid." + a: tuple([t[at] for t in threads]) for at, a in enumerate(AXES)}
+            for name, column in places.items():
+                for tid in (terms.special(name), other(terms.special(name))):
+                    columns[tid] = column
+            block = BlockColumns(terms, threads, columns)
+            for t, u in self._meeting(block, mine, theirs, sizes):
+                pair = {terms.special(n): c[t] for n, c in places.items()}
+                pair |= {other(terms.special(n)): c[u] for n, c in places.items()}
+                model = self._model({n: pair.get(n, values[n]) for n in free}, wanted)
+                if model is not None:
+                    return model
+        return None
+
+    def _meeting(
+        self, block: BlockColumns, mine: Sequence[Term], theirs: Sequence[Term],
+        sizes: tuple[int, int],
+    ) -> Iterator[tuple[int, int]]:  # fmt: skip
+        starts = []
+        for address, *conditions in (mine, theirs):
+            takes, where = block.taking(conditions), block.values(address)
+            whole = where * len(takes) if len(where) == 1 else where
+            starts.append({n: at for n, at in enumerate(whole) if takes[n]})
+        pairs = collisions(starts[0], sizes[0], starts[1], sizes[1], mine[0].width)
+        return iter(()) if pairs is None else islice(pairs, _MOST_TRIED)
+
+    def _small_blocks(self) -> Sequence[Place]:
+        """The block where it is declared; else those of few threads along the axes that the kernel
+        reads."""
+        dimensions = self._views.dimensions
+        if dimensions.shape is not None:
+            return (dimensions.shape,)
+        blocks = []
+        for sides in _SIDES[len(dimensions.block)]:
+            side = iter(sides)
+            x, y, z = (next(side) if axis in dimensions.block else 1 for axis in AXES)
+            blocks.append((x, y, z))
+        return blocks
+
+    def solved(self, wanted: Sequence[Term]) -> Model | None:
+        """Values that the solver finds."""
+        conditions = [(condition, True) for condition in wanted if condition.kind is not op.CONST]
+        values = self._solver.values(conditions)
+        return None if values is None else self._model(values, wanted)
+
+    def _model(self, values: Mapping[Term, int], wanted: Sequence[Term]) -> Model | None:
+        """None where the values do not hold what they promise."""
+        if not all(evaluate(condition, values) for condition in wanted):
+            return None
+        return Model(dict(values), all(term.origin in _CHOSEN for term in unknowns(*wanted)))
+
+
+def _placed(values: Mapping[str, int], t: Place, u: Place) -> Callable[[Term], int]:
+    """Values for two threads that are known to meet."""
+    usual = _start(values)
+
+    def start(unknown: Term) -> int:
+        name, _, axis = str(unknown.value).partition(".")
+        at = AXES.find(axis) if axis and unknown.kind is op.ATOM else -1
+        if at >= 0 and name in ("%tid", "u %tid", "%ntid"):
+            return {"%tid": t[at], "u %tid": u[at], "%ntid": max(t[at], u[at]) + 1}[name]
+        return usual(unknown)
+
+    return start
+
+
+def _start(values: Mapping[str, int]) -> Callable[[Term], int]:
+    def start(unknown: Term) -> int:
+        name = str(unknown.value).partition(".")[0] if unknown.kind is op.ATOM else ""
+        at_least = int(name in ("%ntid", "%nctaid"))
+        value = values.get(name, values[""])
+        axis = str(unknown.value)[-1:]
+        if name in values and axis in AXES[1:]:
+            value = at_least  # one row, as long as nobody needs another
+        return value & ones(unknown)
+
+    return start

@@ -1,0 +1,248 @@
+"""Two threads: which accesses have a byte in common, and which surely have none."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.trace import Trace
+from ptxsw.facts.two_threads import Answer, Apart, Meet, Meeting, TwoThreads
+from ptxsw.parser import parse
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.solver import Solver
+from tests.heads import head
+
+START = """.visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n, .param .u32 m)
+{
+	.reg .pred %p<20>;
+	.reg .b32 %r<80>;
+	.reg .b64 %rd<40>;
+	.shared .align 8 .b8 s[8192];
+	.shared .align 8 .b8 other[1024];
+	ld.param.u64 %rd1, [out];
+	ld.param.u64 %rd2, [in];
+	cvta.to.global.u64 %rd1, %rd1;
+	cvta.to.global.u64 %rd2, %rd2;
+	ld.param.u32 %r1, [n];
+	ld.param.u32 %r2, [m];
+	mov.u32 %r3, %tid.x;
+	mov.u32 %r7, s;
+	mov.u32 %r8, other;
+"""
+END = "\nEND:\n\tret;\n}\n"
+TWO_DIMENSIONS = "mov.u32 %r4, %tid.y;"
+GRID = "mov.u32 %r5, %ctaid.x; mov.u32 %r6, %ntid.x; mad.lo.s32 %r10, %r5, %r6, %r3;"
+
+
+@cache
+def trace(body: str, dynamic: str = "") -> Trace:
+    module = parse(head() + dynamic + START + body + END)
+    return emulate(module, module.functions[-1])
+
+
+def asked(
+    body: str,
+    *,
+    same_block: bool = True,
+    shape: tuple[int, int, int] | None = None,
+    counters: dict[int, int | None] | None = None,
+    first: int = 0,
+    second: int = -1,
+    dynamic: str = "",
+) -> Answer:
+    """The first and the last access of a text but to parameters, by two threads."""
+    one = trace(body, dynamic)
+    accesses = [a for a in one.accesses if a.space != "param"]
+    threads = TwoThreads(one, shape, Solver())
+    return threads.ask(Meeting(accesses[first], accesses[second], same_block, counters or {}))
+
+
+APART = {
+    "a word for each thread": "shl.b32 %r9, %r3, 2; add.s32 %r9, %r7, %r9;st.shared.u32 [%r9], 0;",
+    "a vector for each thread": "shl.b32 %r9, %r3, 4; add.s32 %r9, %r7, %r9;"
+    "st.shared.v4.u32 [%r9], {%r3, %r3, %r3, %r3};",
+    "bytes": "add.s32 %r9, %r7, %r3; st.shared.u8 [%r9], 0;",
+    "the even and the odd words": "shl.b32 %r9, %r3, 3; add.s32 %r9, %r7, %r9;"
+    "st.shared.u32 [%r9], 0; st.shared.u32 [%r9+4], 0;",
+    "one thread": "setp.ne.s32 %p1, %r3, 0; @%p1 bra END; st.shared.u32 [%r7], 0;",
+    "one thread, under a predicate": "setp.eq.s32 %p1, %r3, 0; @%p1 st.shared.u32 [%r7], 0;",
+    "lane 0 of each warp": "and.b32 %r9, %r3, 31; setp.ne.s32 %p1, %r9, 0; @%p1 bra END;"
+    "shr.u32 %r9, %r3, 5; shl.b32 %r9, %r9, 2; add.s32 %r9, %r7, %r9; st.shared.u32 [%r9], 0;",
+    "a warp and a lane": "and.b32 %r9, %r3, 31; shr.u32 %r10, %r3, 5;"
+    "mad.lo.s32 %r9, %r10, 33, %r9; shl.b32 %r9, %r9, 2; add.s32 %r9, %r7, %r9;"
+    "st.shared.u32 [%r9], 0;",
+    "a step of a tree": "setp.ge.s32 %p1, %r3, %r1; @%p1 bra END; shl.b32 %r9, %r3, 2;"
+    "add.s32 %r9, %r7, %r9; shl.b32 %r10, %r1, 2; add.s32 %r10, %r9, %r10;"
+    "ld.shared.u32 %r11, [%r10]; st.shared.u32 [%r9], %r11;",
+    "a butterfly's own word": "xor.b32 %r9, %r3, 8; shl.b32 %r9, %r9, 2; add.s32 %r9, %r7, %r9;"
+    "st.shared.u32 [%r9], 0;",
+    "a comparison of partners": "and.b32 %r9, %r1, 255; xor.b32 %r9, %r3, %r9;"
+    "setp.le.u32 %p1, %r9, %r3; @%p1 bra END;"
+    "shl.b32 %r9, %r9, 2; add.s32 %r9, %r7, %r9; shl.b32 %r10, %r3, 2; add.s32 %r10, %r7, %r10;"
+    "st.shared.u32 [%r10], 0; st.shared.u32 [%r9], 0;",
+    "other variables": "st.shared.u32 [%r7], 0; ld.shared.u32 %r9, [%r8];",
+    "other pointers": "st.global.u32 [%rd1], 0; ld.global.u32 %r9, [%rd2];",
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_threads_of_a_block_are_apart(name: str) -> None:
+    assert isinstance(asked(APART[name]), Apart)
+
+
+MEET = {
+    "one word for all": "st.shared.u32 [%r7], 0;",
+    "the next thread's word": "shl.b32 %r9, %r3, 2; add.s32 %r9, %r7, %r9;"
+    "st.shared.u32 [%r9], 0; ld.shared.u32 %r10, [%r9+4];",
+    "words that overlap": "add.s32 %r9, %r7, %r3; st.shared.u32 [%r9], 0;",
+    "half a word of the next thread's": "shl.b32 %r9, %r3, 2; add.s32 %r9, %r7, %r9;"
+    "st.shared.u32 [%r9], 0; ld.shared.u16 %r10, [%r9+6];",
+    "remainders": "and.b32 %r9, %r3, 31; shl.b32 %r9, %r9, 2; add.s32 %r9, %r7, %r9;"
+    "st.shared.u32 [%r9], 0;",
+    "lanes 0": "and.b32 %r9, %r3, 31; setp.ne.s32 %p1, %r9, 0; @%p1 st.shared.u32 [%r7], 0;",
+    "a partner's word": "xor.b32 %r9, %r3, 1; shl.b32 %r9, %r9, 2; add.s32 %r9, %r7, %r9;"
+    "shl.b32 %r10, %r3, 2; add.s32 %r10, %r7, %r10;"
+    "st.shared.u32 [%r10], 0; ld.shared.u32 %r11, [%r9];",
+    "a tile and its transpose": f"{TWO_DIMENSIONS} mad.lo.s32 %r9, %r4, 33, %r3;"
+    "mad.lo.s32 %r10, %r3, 33, %r4; shl.b32 %r9, %r9, 2; shl.b32 %r10, %r10, 2;"
+    "add.s32 %r9, %r7, %r9; add.s32 %r10, %r7, %r10;"
+    "st.shared.u32 [%r9], 0; ld.shared.u32 %r11, [%r10];",
+    "a scan": "setp.lt.s32 %p1, %r3, %r1; @%p1 bra END; shl.b32 %r9, %r3, 2; shl.b32 %r10, %r1, 2;"
+    "add.s32 %r9, %r7, %r9; sub.s32 %r10, %r9, %r10;"
+    "ld.shared.u32 %r11, [%r10]; st.shared.u32 [%r9], %r11;",
+}
+
+
+@pytest.mark.parametrize("name", MEET)
+def test_threads_of_a_block_meet(name: str) -> None:
+    answer = asked(MEET[name])
+    assert isinstance(answer, Meet)
+    assert answer.certain
+
+
+def test_a_model_holds_what_it_promises() -> None:
+    """Both threads are at one byte, and both get there."""
+    answer = asked(MEET["a scan"])
+    assert isinstance(answer, Meet)
+    values = {str(term.value): value for term, value in answer.values.items()}
+    assert values["%tid.x"] != values["u %tid.x"]
+    assert values["%tid.x"] - values["n"] == values["u %tid.x"]
+    assert all(evaluate(condition, answer.values) for condition in answer.first.conditions)
+
+
+# ---------------------------------------------------------------- blocks and their shapes
+
+TILE = (
+    f"{TWO_DIMENSIONS} mad.lo.s32 %r9, %r4, 33, %r3; shl.b32 %r9, %r9, 2; add.s32 %r9, %r7, %r9;"
+    "st.shared.u32 [%r9], 0;"
+)
+
+
+def test_a_tile_has_rows_as_long_as_the_block_is_wide() -> None:
+    answer = asked(TILE)
+    assert isinstance(answer, Apart)
+    assert answer.conditions == ("blockDim.x <= 33",)
+    answer = asked(TILE, shape=(32, 8, 1))
+    assert isinstance(answer, Apart)
+    assert not answer.conditions
+    assert isinstance(asked(TILE, shape=(64, 8, 1)), Meet)
+
+
+def test_an_address_that_wraps_is_no_other() -> None:
+    """2^31 times the number of a thread is one of two addresses."""
+    answer = asked("shl.b32 %r9, %r3, 31; st.shared.u32 [%r9], 0;")
+    assert isinstance(answer, Apart)
+    assert answer.conditions == ("blockDim.x <= 2",)
+    wide = asked("shl.b32 %r9, %r3, 31; st.shared.u32 [%r9], 0;", shape=(4, 1, 1))
+    assert isinstance(wide, Meet)
+
+
+# ---------------------------------------------------------------- the grid
+
+OWN = f"{GRID} mul.wide.s32 %rd3, %r10, 4; add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 0;"
+GUARDED = (
+    f"{GRID} setp.ge.s32 %p1, %r10, %r1; @%p1 bra END; mul.wide.s32 %rd3, %r10, 4;"
+    "add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 0;"
+)
+ROWS = (
+    f"{GRID} {TWO_DIMENSIONS} mov.u32 %r20, %ctaid.y; mov.u32 %r21, %ntid.y;"
+    "mad.lo.s32 %r11, %r20, %r21, %r4; mad.lo.s32 %r12, %r11, %r2, %r10;"
+    "mul.wide.s32 %rd3, %r12, 4; add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 0;"
+)
+STRIDED = (
+    f"{GRID} mov.u32 %r20, %nctaid.x; mul.lo.s32 %r21, %r20, %r6;"
+    "setp.ge.s32 %p1, %r10, %r1; @%p1 bra END;"
+    "LOOP: mul.wide.s32 %rd3, %r10, 4; add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 0;"
+    "add.s32 %r10, %r10, %r21; setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP;"
+)
+
+
+@pytest.mark.parametrize("same_block", [True, False])
+@pytest.mark.parametrize("body", [OWN, GUARDED, STRIDED], ids=["own", "guarded", "strided"])
+def test_each_thread_of_a_grid_has_its_word(body: str, same_block: bool) -> None:
+    answer = asked(body, same_block=same_block)
+    assert isinstance(answer, Apart)
+    assert "grid-fits" in answer.assumptions or answer.conditions
+
+
+def test_blocks_that_are_not_told_apart_meet() -> None:
+    own = "mul.wide.u32 %rd3, %r3, 4; add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 0;"
+    answer = asked(own, same_block=False)
+    assert answer == Apart(frozenset({"unused-dimensions"}))
+    assert isinstance(asked(own + "mov.u32 %r5, %ctaid.x;", same_block=False), Meet)
+
+
+@pytest.mark.parametrize("same_block", [True, False])
+def test_a_pitch_is_at_least_a_row(same_block: bool) -> None:
+    """That is the caller's to see to: it is a condition, and nothing that threads meet by."""
+    answer = asked(ROWS, same_block=same_block)
+    assert isinstance(answer, Apart)
+    row = "blockDim.x <= m" if same_block else "blockDim.x*gridDim.x <= m"
+    assert row in answer.conditions
+
+
+def test_a_row_that_a_guard_binds_needs_no_condition() -> None:
+    guard = f"{GRID} setp.ge.s32 %p1, %r10, %r2; @%p1 bra END;"
+    answer = asked(ROWS.replace(GRID, guard), same_block=False)
+    assert isinstance(answer, Apart)
+    assert not any("gridDim" in condition for condition in answer.conditions)
+
+
+# ---------------------------------------------------------------- what data decides
+
+GATHER = (
+    "mul.wide.u32 %rd3, %r3, 4; add.s64 %rd4, %rd2, %rd3; ld.global.u32 %r9, [%rd4];"
+    "mul.wide.u32 %rd5, %r9, 4; add.s64 %rd6, %rd1, %rd5; st.global.u32 [%rd6], 0;"
+)
+
+
+def test_a_table_is_no_permutation() -> None:
+    answer = asked(GATHER, first=-1)
+    assert not isinstance(answer, Apart)
+    assert not (isinstance(answer, Meet) and answer.certain)
+
+
+def test_arrays_of_dynamic_shared_memory_begin_at_one_byte() -> None:
+    dynamic = ".extern .shared .align 8 .b8 a[];\n.extern .shared .align 8 .b8 b[];\n"
+    body = "mov.u32 %r20, a; mov.u32 %r21, b; st.shared.u32 [%r20], 0; ld.shared.u32 %r9, [%r21];"
+    assert isinstance(asked(body, dynamic=dynamic), Meet)
+
+
+# ---------------------------------------------------------------- the same in all threads
+
+
+def test_what_all_threads_of_a_block_share() -> None:
+    one = trace(GUARDED)
+    threads = TwoThreads(one, None, Solver())
+    terms = one.terms
+    shared = terms.add(terms.special("%ctaid.x"), terms.special("%ntid.x"))
+    own = terms.special("%tid.x")
+    assert threads.same(shared)
+    assert not threads.same(own)
+    assert not threads.same(terms.lshr(own, terms.const(5, 32)))
+    only = terms.eq(own, terms.const(0, 32))
+    assert threads.same(terms.lshr(own, terms.const(5, 32)), given=[only])
+    below = terms.ult(own, terms.special("%ntid.x"))
+    assert threads.same(below)
