@@ -39,7 +39,6 @@ def report(
     launch: LaunchesOption = None,
     rewrites: RewritesOption = None,
     jobs: JobsOption = None,
-    correctness: Annotated[bool, typed(command.CORRECTNESS)] = False,
     pager: PagerOption = False,
     source_root: SourceRootOption = None,
 ) -> None:
@@ -51,7 +50,6 @@ def report(
     \b
       ptxsw report jacobi.ptx --html jacobi.html
       ptxsw report jacobi.ptx --html halo.html --scheme halo --form versioned
-      ptxsw report kernel.cu --html kernel.html --correctness
       ptxsw report matmul.ptx --html banks.html --rewrites bank-conflicts --block 16x16
       PTXSW_REPORT=reports ptxsw exec -- make
       ptxsw report reports --format markdown >> $GITHUB_STEP_SUMMARY
@@ -59,5 +57,5 @@ def report(
     """
     command.run(
         file, html, scheme.value, form.value, block, rewrites, jobs, pager, launch or (),
-        source_root or (), format.value, correctness,
+        source_root or (), format.value,
     )  # fmt: skip

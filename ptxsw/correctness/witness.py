@@ -1,13 +1,203 @@
-"""Launches that show a fault: run in the interpreter, which names it or does not."""
+"""Launches that show a fault: run in the interpreter, which names it or does not.
+
+A launch that the user gives is taken as it is. Others are invented (`natural`), for blocks of usual
+shapes unless one is declared. What one of them shows counts if it stands whatever a caller may
+choose (`promises`), and in blocks of all shapes that fit the kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import prod
+from time import thread_time
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ptxsw.correctness.evidence import Evidence, Key, Ran, run
+from ptxsw.correctness.natural import Natural
+from ptxsw.correctness.origins import Slices
+from ptxsw.correctness.promises import Promises
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Proof
+from ptxsw.correctness.wording import fault_of
+from ptxsw.simt import Deadlock
+from ptxsw.verify.arguments import Data
+from ptxsw.verify.launches import Launch, Shape, buffers, with_argument
+from ptxsw.verify.runs import LIMIT
+from ptxsw.verify.witness import simpler_grids, smaller
+
+SECONDS = 3.0
+"""CPU time for all launches of a kernel."""
+_STEPS = 1 << 15
+"""Of groups of threads, in an invented launch."""
 
 
 def search(subject: Subject, open: Mapping[str, Proof]) -> tuple[Fault, ...]:
     """The faults that launches of the kernel show, of the rules that proofs leave open."""
-    return ()
+    return tuple(_Search(subject, frozenset(open)).faults())
+
+
+class _Search(Struct):
+    subject: Subject
+    rules: frozenset[str]
+    trials: list[Ran] = field(default_factory=list)
+    known: dict[Launch, Ran] = field(default_factory=dict)
+    began: float = field(default_factory=thread_time)
+
+    def faults(self) -> Iterator[Fault]:
+        told: set[Key] = set()
+        if self.subject.launch is not None:
+            ran = run(self.subject, self.subject.launch, limit=LIMIT, seconds=SECONDS, given=True)
+            for evidence in ran.evidence:
+                if evidence.rule in self.rules:
+                    told.add(evidence.key)
+                    yield self._fault(evidence, ran, "")
+        natural = Natural(self.subject)
+        for launches in _rounds(natural):
+            for launch in launches:
+                if not self._spent():
+                    self.trials.append(self.run(launch))
+            if not self.trials or self.trials[-1].unsupported or not self._keys():
+                break
+        yield from self._judged(natural, told)
+
+    def run(self, launch: Launch) -> Ran:
+        ran = self.known.get(launch)
+        if ran is None and self._spent():
+            return Ran(launch, unsupported="it takes too long")
+        if ran is None:
+            ran = self.known[launch] = run(self.subject, launch, limit=_STEPS, seconds=SECONDS / 3)
+        return ran
+
+    def _spent(self) -> bool:
+        return thread_time() - self.began > SECONDS or self.subject.budget.spent()
+
+    # ------------------------------------------------------------ what counts
+
+    def _judged(self, natural: Natural, told: set[Key]) -> Iterator[Fault]:
+        """The faults that count; of races that one barrier would end, the closest two accesses."""
+        names = frozenset(p.name for p in self.subject.function.params)
+        promises = Promises(natural, Slices(self.subject.cfg, names), self.run)
+        for key in self._keys():
+            if key in told or self._spent() or self._wider(key, told):
+                continue
+            condition = self._condition(key)
+            if condition is None:
+                continue
+            for ran in self._showing(key):
+                evidence = ran.shows(key)
+                if evidence is not None and promises.kept(evidence, ran):
+                    told.add(key)
+                    yield self._fault(evidence, self._reduced(ran, key), condition)
+                    break
+
+    def _keys(self) -> list[Key]:
+        """The faults that any launch showed, in the order of the text."""
+        every = {e.key for ran in self.trials for e in ran.evidence}
+        asked = (key for key in every if key[0] in self.rules)
+        return sorted(asked, key=lambda key: (key[2] - key[1], key))
+
+    def _wider(self, key: Key, told: set[Key]) -> bool:
+        """Would what mends a race of two instructions of a block mend this one, too?"""
+        evidence = next(e for ran in self.trials for e in ran.evidence if e.key == key)
+        return evidence.shared and any(
+            rule == key[0] and key[1] <= low < high <= key[2] for rule, low, high in told
+        )
+
+    def _showing(self, key: Key) -> list[Ran]:
+        """The launches that show a fault, the smallest first; those in which two threads write
+        different values before all that show the same one."""
+        shown = [(ran, e) for ran in self.trials for e in ran.evidence if e.key == key]
+        shown.sort(key=lambda one: (one[1].same, not one[0].clean, one[0].launch.threads))
+        return [ran for ran, _ in shown]
+
+    def _condition(self, key: Key) -> str | None:
+        """What has to be true of the block: nothing where it is declared, or where all shapes that
+        fit the kernel show the fault; None if no caller need ever see it."""
+        showing = [ran for ran in self.trials if ran.shows(key) is not None]
+        if any(ran.clean for ran in showing):
+            showing = [ran for ran in showing if ran.clean]
+        shown = {ran.launch.block for ran in showing}
+        others = {ran.launch.block for ran in self.trials if ran.clean} - shown
+        if not others:
+            return ""
+        most, least = max(map(prod, others)), min(map(prod, shown))
+        if key[0] not in ("data-race", "async-wait") or most >= least or not self._of_blocks():
+            return None
+        return f"more than {most} threads"
+
+    def _of_blocks(self) -> bool:
+        """Is the kernel written for more than a warp: has it a barrier of the block?"""
+        return any(
+            one.opcode in ("bar", "barrier") and "warp" not in one.modifiers
+            for one in self.subject.cfg.instructions
+        )
+
+    # ------------------------------------------------------------ what is told
+
+    def _reduced(self, ran: Ran, key: Key) -> Ran:
+        """With fewer blocks, and plainer and shorter buffers, as far as the fault stays."""
+        same = ran.shows(key)
+        assert same is not None
+        if isinstance(same.error, Deadlock):  # who else should have come?
+            return ran
+
+        def shows(launch: Launch) -> bool:
+            other = self.run(launch)
+            found = other.shows(key)
+            return other.launch == launch and found is not None and found.same == same.same
+
+        return self.run(smaller(ran.launch, shows, _simpler))
+
+    def _fault(self, evidence: Evidence, ran: Ran, condition: str) -> Fault:
+        evidence = ran.shows(evidence.key) or evidence
+        races = evidence.rule in ("data-race", "async-wait")
+        return fault_of(self.subject, evidence, replace(ran.launch, races=races), condition)
+
+
+def _rounds(natural: Natural) -> Iterator[list[Launch]]:
+    """Those of the likeliest shape, with a second one that says whether there is more to be seen;
+    then those of the others."""
+    first, *others = natural.shapes
+    yield [*_launches(natural, first), *(natural.launch(b, _roomy(natural, b)) for b in others[:1])]
+    yield [launch for block in others for launch in _plain(natural, block)]
+
+
+def _roomy(natural: Natural, block: Shape) -> int:
+    return -(-natural.extent(block) // 64) * 64
+
+
+def _plain(natural: Natural, block: Shape) -> Iterator[Launch]:
+    """With a number that is large enough, and with one that no block divides."""
+    yield natural.launch(block, _roomy(natural, block))
+    if natural.numbers:
+        yield natural.launch(block, max(natural.extent(block) - 5, 1))
+
+
+def _launches(natural: Natural, block: Shape) -> Iterator[Launch]:
+    yield from _plain(natural, block)
+    for contents in ("zeros", "random"):
+        yield natural.launch(block, _roomy(natural, block), contents)
+    if natural.numbers:
+        yield from (natural.launch(block, number) for number in (1, 5))
+        yield natural.spread(block)
+
+
+def _simpler(launch: Launch) -> Iterator[Launch]:
+    yield from simpler_grids(launch)
+    for place, data in buffers(launch):
+        if data.kind == "file":
+            continue
+        for plainer in _plainer(data):
+            yield with_argument(launch, place, plainer)
+
+
+def _plainer(data: Data) -> Iterator[Data]:
+    if data.first:
+        yield replace(data, first=0, count=data.count - data.first)
+    for count in (1 << 6, 1 << 10):
+        if count < data.count - data.first:
+            yield replace(data, count=data.first + count)
+    if data.kind not in ("zeros", "iota"):
+        yield replace(data, kind="zeros", seed=0, values=())

@@ -1,44 +1,88 @@
-"""What rules say of places and values, in words."""
+"""What is said of a fault that a launch showed: what happens, who does it, and what to write."""
 
 from __future__ import annotations
 
+from ptxsw.correctness.evidence import Evidence
+from ptxsw.correctness.origins import Slices
 from ptxsw.correctness.subject import Subject
-from ptxsw.terms.node import Term, walk
-from ptxsw.terms.origin import Origin
+from ptxsw.correctness.verdict import Fault
+from ptxsw.simt.state import Poisoned, ThreadPlace
+from ptxsw.verify.launches import Launch
 
-_WORDS = {
-    Origin.LOAD: "is loaded from memory",
-    Origin.ITERATION: "depends on the count of a loop that threads may leave at different times",
-    Origin.LAST_ITERATION: "depends on the count of a loop that threads leave at different times",
-    Origin.LOOP_VALUE: "changes in a loop in a way that is not followed",
-    Origin.LAST_LOOP_VALUE: "changes in a loop in a way that is not followed",
-    Origin.MERGED: "depends on the way that a thread took",
-    Origin.UNDEFINED: "was never written",
+
+def fault_of(subject: Subject, evidence: Evidence, launch: Launch, condition: str) -> Fault:
+    level = "note" if evidence.same else "warning" if condition else "error"
+    what, advice = _said(subject, evidence)
+    if condition:
+        what += f", in blocks of {condition}"
+    return Fault(
+        evidence.rule, level, evidence.index, what, advice, evidence.other,
+        tuple(map(_thread, evidence.places)), condition, launch,
+    )  # fmt: skip
+
+
+def _thread(place: ThreadPlace) -> str:
+    at, of = (",".join(map(str, three)) for three in (place.thread, place.block))
+    return f"thread ({at}) of block ({of})"
+
+
+def _said(subject: Subject, evidence: Evidence) -> tuple[str, str]:
+    if evidence.rule in ("data-race", "async-wait"):
+        return _race(subject, evidence)
+    what = evidence.said
+    if isinstance(evidence.error, Poisoned) and evidence.rule == "warp-mask":
+        what = f"{_thread(evidence.places[0])} reads from a lane that is not there, and uses that"
+    return what, _ADVICE[evidence.rule]
+
+
+_ADVICE = {
+    "divergent-barrier": "move the barrier to where all threads of the block come by",
+    "warp-mask": "let all lanes that the mask names come to it, and take part themselves",
+    "out-of-bounds": "guard the access, or make the array longer",
+    "misaligned-access": "access fewer bytes at a time, or make all lanes begin at a multiple",
+    "undefined-value": "give it a first value on all paths",
+    "deadlock": "let all threads that are waited for come by, and write what they wait for",
 }
 
 
-def proved_for(subject: Subject) -> str:
-    """Of which launches a proof speaks."""
-    if subject.shape is None:
-        return "proved for all blocks"
-    return f"proved for blocks of {' x '.join(map(str, subject.shape))}"
+def _race(subject: Subject, evidence: Evidence) -> tuple[str, str]:
+    assert evidence.other is not None
+    later, earlier = evidence.places
+    here, there = (subject.line(i) for i in (evidence.index, evidence.other))
+    does = ["writes" if writes else "reads" for writes in evidence.writes]
+    where = "the same instruction" if evidence.index == evidence.other else f"line {there}"
+    what = (
+        f"{_thread(later)} {does[0]} {evidence.byte}, which {_thread(earlier)} {does[1]} at {where}"
+    )
+    if evidence.rule == "async-wait":
+        return (
+            f"{what} by a copy that it has not waited for",
+            f"wait for the copy before line {here}: `__pipeline_wait_prior(0)`, "
+            "and then for the other threads: `__syncthreads()`",
+        )
+    if evidence.same:
+        return f"{what}: both write the same value", "let one thread write it"
+    return f"{what}, and nothing orders them", _mend(subject, evidence, here, there)
 
 
-def why_not_shared(subject: Subject, branch: int) -> str:
-    """Why the threads of a block may part at a branch."""
-    values = [v for d in subject.trace.decisions.get(branch, ()) for v in d.values]
-    terms = [value for value in values if isinstance(value, Term)]
-    return f"the condition at line {subject.line(branch)} {_of(terms)}"
+def _mend(subject: Subject, evidence: Evidence, here: int, there: int) -> str:
+    later, earlier = evidence.places
+    if _updates(subject, evidence):
+        return "update it by an atomic operation, or write to another array"
+    if later.block != earlier.block:
+        return (
+            "let each block write elements of its own, use an atomic operation, "
+            "or leave what follows to another launch"
+        )
+    if here == there:
+        return "let one thread write it, or use an atomic operation"
+    return f"put `__syncthreads()` between lines {min(here, there)} and {max(here, there)}"
 
 
-def _of(terms: list[Term]) -> str:
-    nodes = list(walk(*terms))
-    if any(node.origin is Origin.LOAD for node in nodes):
-        return _WORDS[Origin.LOAD]
-    lanes = sorted({str(n.value) for n in nodes if str(n.value).startswith(("%tid", "%laneid"))})
-    if lanes:
-        return f"depends on {' and '.join(lanes)}"
-    for origin, words in _WORDS.items():
-        if any(node.origin is origin for node in nodes):
-            return words
-    return "is not followed"
+def _updates(subject: Subject, evidence: Evidence) -> bool:
+    """Is what a thread writes to global memory made of what it reads there?"""
+    if evidence.shared or evidence.other is None or all(evidence.writes):
+        return False
+    pair = (evidence.index, evidence.other)
+    read, written = pair if evidence.writes[1] else pair[::-1]
+    return read in Slices(subject.cfg, frozenset()).stored_from(written)

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from ptxsw.analysis.active_lanes import ActiveLanes
+from ptxsw.analysis.block_shape import rows_hold_warps
 from ptxsw.analysis.trip_count import TRIPS, iterations, most_iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.findings.block_shape import rows_hold_warps
 from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.findings.leaders import is_led
 from ptxsw.findings.second_addresses import SecondAddresses, copies, in_peers

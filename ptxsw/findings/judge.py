@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw.analysis.block_shape import assumed_block
 from ptxsw.analysis.warps import Block
 from ptxsw.changes.options import Options
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find
-from ptxsw.findings.block_shape import assumed_block
 from ptxsw.findings.cost import weigh
 from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.findings.second_addresses import SecondAddresses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -14,10 +14,18 @@ from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, AccessedBytes
 from ptxsw.simt.releases import PLAIN, Ordering, ordering_of
-from ptxsw.simt.state import Array, Fragment, MemoryFault, PastDynamicShared, Poison
+from ptxsw.simt.state import (
+    Array,
+    Fragment,
+    MemoryFault,
+    Misaligned,
+    PastDynamicShared,
+    Poison,
+)
 from ptxsw.simt.translate import LANES, Op, destinations, handles, read_operand
 
 Addresses = Callable[[Machine, Fragment], Array]
+Fault = TypeVar("Fault", bound=MemoryFault)
 SPACES = ("global", "shared", "local", "const", "param")
 
 
@@ -103,7 +111,12 @@ def locate(
     size = access.bytes
     crooked = addresses & np.uint64(size - 1)
     if crooked.any():
-        _fault(machine, fragment, addresses, crooked != 0, access, f"not aligned to {size} bytes")
+        error = _fault(
+            machine, fragment, addresses, crooked != 0, access, f"not aligned to {size} bytes",
+            Misaligned,
+        )  # fmt: skip
+        error.ways = frozenset(crooked.tolist())
+        raise error
     if access.space == "global":
         return [_arena(machine, fragment, addresses, None, access, all_threads)]
     if access.space in ("shared", "local"):
@@ -142,7 +155,7 @@ def _arena(
     if bad is not None:
         why = arena.describe(int(chosen[np.argmax(bad)]), access.bytes, access.write)
         part = fragment if which is None else fragment.part(fragment.idx[which])
-        _fault(machine, part, chosen, bad, access, why)
+        raise _fault(machine, part, chosen, bad, access, why, MemoryFault)
     return AccessedBytes(arena.region, offsets, which, True)
 
 
@@ -169,7 +182,7 @@ def _window(
         why = f"past the {size} bytes of {name} memory" if inside else f"not in {name} memory"
         more = inside and name == "shared" and program.has_dynamic_shared
         kind = PastDynamicShared if more else MemoryFault
-        _fault(machine, part, chosen, bad, access, why, kind)
+        raise _fault(machine, part, chosen, bad, access, why, kind, name)
     if name == "shared":
         program.shared_top = max(program.shared_top, int(offsets.max()) + access.bytes)
         return AccessedBytes(machine.shared, machine.block_of(idx) * size + offsets, which, False)
@@ -183,13 +196,17 @@ def _fault(
     bad: Array,
     access: AccessModifiers,
     why: str,
-    kind: type[MemoryFault] = MemoryFault,
-) -> None:
+    kind: type[Fault],
+    space: str = "",
+) -> Fault:
     at = int(np.flatnonzero(bad)[0])
     thread = int(fragment.idx[at])
     address = int(addresses[at if len(addresses) > 1 else 0])
     name = machine.instruction(fragment).name
-    raise machine.error(kind, fragment, thread, f"{name} at {address:#x}: {why}")
+    error = machine.error(kind, fragment, thread, f"{name} at {address:#x}: {why}")
+    error.address, error.bytes = address, access.bytes
+    error.space = space or (access.space if access.space in ("shared", "local") else "")
+    return error
 
 
 # ---------------------------------------------------------------- loads

@@ -39,6 +39,8 @@ class Accesses(Struct, frozen=True):
 
 
 _LONG = 64
+_AT_ONCE = 1 << 12  # pairs
+_FEW = 2  # words whose entries are followed one by one
 
 _COLUMNS = {
     "next": np.int32, "word": np.int32, "site": np.int32, "warp": np.int32, "lanes": np.uint32,
@@ -57,26 +59,53 @@ class Accessors:
         self.long, self.seen = _LONG, 0  # entries of a word from which on they are; seen of one
 
     def met(self, new: Accesses) -> Iterator[tuple[Array, Array]]:
-        """Pairs of entries and new accesses (their numbers) that have a byte in common."""
+        """Pairs of entries and new accesses (their numbers) that have a byte in common, many at a
+        time: a word that all threads wait for has an entry for each."""
         if not self.used:
             return
-        entry = self.head[new.word]
-        at = np.flatnonzero(entry >= 0)
-        entry = entry[at]
-        bytes_, following = self.columns["bytes"], self.columns["next"]
-        steps = 0
-        while len(entry):
-            steps += 1
-            self.seen = max(self.seen, steps)
-            common = bytes_[entry] & new.bytes[at] != 0
+        entries, numbers, count = [], [], 0
+        for entry, at in self._walked(new):
+            entries.append(entry)
+            numbers.append(at)
+            count += len(entry)
+            if count > _AT_ONCE:
+                yield from self._common(new, entries, numbers)
+                entries, numbers, count = [], [], 0
+        yield from self._common(new, entries, numbers)
+
+    def _common(
+        self, new: Accesses, entries: list[Array], numbers: list[Array]
+    ) -> Iterator[tuple[Array, Array]]:
+        if entries:
+            entry = entries[0] if len(entries) == 1 else np.concatenate(entries)
+            at = numbers[0] if len(numbers) == 1 else np.concatenate(numbers)
+            common = self.columns["bytes"][entry] & new.bytes[at] != 0
             if common.all():
                 yield entry, at
             elif common.any():
                 yield entry[common], at[common]
+
+    def _walked(self, new: Accesses) -> Iterator[tuple[Array, Array]]:
+        """Pairs of entries and new accesses of one word."""
+        entry = self.head[new.word]
+        at = np.flatnonzero(entry >= 0)
+        entry, following = entry[at], self.columns["next"]
+        steps = 0
+        while len(entry) > _FEW:
+            steps += 1
+            yield entry, at
             entry = following[entry]
             more = entry >= 0
             if not more.all():
                 entry, at = entry[more], at[more]
+        for one, number in zip(entry.tolist(), at.tolist(), strict=True):
+            chain = []
+            while one >= 0:
+                chain.append(one)
+                one = following.item(one)
+            steps = max(steps, len(chain))
+            yield np.array(chain, np.int32), np.full(len(chain), number)
+        self.seen = max(self.seen, steps)
 
     def add(self, site: int, new: Accesses) -> None:
         """Remembers accesses, which are later than all that are kept."""

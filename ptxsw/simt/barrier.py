@@ -12,7 +12,7 @@ from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import as_array
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.releases import ordering_of
-from ptxsw.simt.state import Array, Fragment, Index, Undefined
+from ptxsw.simt.state import Array, Fragment, Index, PartialBarrier
 from ptxsw.simt.threads import Threads
 from ptxsw.simt.translate import (
     DONE,
@@ -84,7 +84,7 @@ def bar(code: Code, instruction: Instruction, pc: int) -> Op:
             left_out = rest[np.isin(rest >> 5, part.warps)]
             if aligned and len(left_out):
                 what = f"{instruction.name} by part of a warp: its guard leaves this thread out"
-                raise machine.error(Undefined, fragment, int(left_out[0]), what)
+                raise machine.error(PartialBarrier, fragment, int(left_out[0]), what)
             machine.go(fragment, rest, pc + 1)
         arrival.come(machine, part)
         return DONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -11,7 +11,9 @@ from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.memory import GARBAGE, MemoryRegion
 from ptxsw.simt.program import Program
-from ptxsw.simt.state import Array, Fragment, Index, Poisoned, RunError
+from ptxsw.simt.state import Array, Fragment, Index, Poisoned, RunError, ThreadPlace, Triple
+
+Error = TypeVar("Error", bound=RunError)
 
 _ONE = np.uint32(1)
 
@@ -53,6 +55,8 @@ class Chunk:
         self.committed = np.zeros(self.threads, np.int64)  # groups of asynchronous copies
         self.steps = 0
         self.disturbed = False  # an answer depended on time or on what other threads do
+        self.unanswered: dict[int, ThreadPlace | None] = {}
+        """Threads that a shuffle gave what no lane has brought, and where."""
 
     # ------------------------------------------------------------ places and messages
 
@@ -63,27 +67,40 @@ class Chunk:
 
     def thread_name(self, thread: int) -> str:
         """`thread (1,0,0) of block (0,0,0)`"""
+        at, of = self.indices(thread)
+        return f"thread ({at[0]},{at[1]},{at[2]}) of block ({of[0]},{of[1]},{of[2]})"
+
+    def indices(self, thread: int) -> tuple[Triple, Triple]:
+        """Those of a thread in its block, and of the block."""
         x, y, _ = self.geometry.block
         gx, gy, _ = self.geometry.grid
         block, t = self.first + thread // self.padded, thread % self.padded
         at = (t % x, t // x % y, t // (x * y))
-        of = (block % gx, block // gx % gy, block // (gx * gy))
-        return f"thread ({at[0]},{at[1]},{at[2]}) of block ({of[0]},{of[1]},{of[2]})"
+        return at, (block % gx, block // gx % gy, block // (gx * gy))
+
+    def place(self, fragment: Fragment, thread: int) -> ThreadPlace:
+        """A thread at the fragment's instruction."""
+        return ThreadPlace(fragment.frame.code.function.name, fragment.pc, *self.indices(thread))
 
     def instruction(self, fragment: Fragment) -> Instruction:
         return fragment.frame.code.instructions[fragment.pc]
 
-    def error(self, kind: type[RunError], fragment: Fragment, thread: int, what: str) -> RunError:
+    def error(self, kind: type[Error], fragment: Fragment, thread: int, what: str) -> Error:
         """An error of one thread at the fragment's instruction."""
         name = self.program.kernel.name
         span = self.instruction(fragment).span
-        return kind(f"{name}: {self.thread_name(thread)}: {what}", self.program.module.source, span)
+        message = f"{name}: {self.thread_name(thread)}: {what}"
+        error = kind(message, self.program.module.source, span)
+        error.place = self.place(fragment, thread)
+        return error
 
     def poisoned(self, fragment: Fragment, undefined: Array | None, what: str) -> RunError:
         """`undefined` marks threads of the fragment; None: all of them."""
         at = 0 if undefined is None else int(np.flatnonzero(undefined)[0])
         thread = int(fragment.idx[min(at, fragment.count - 1)])
-        return self.error(Poisoned, fragment, thread, f"a value nobody defined {what}")
+        error = self.error(Poisoned, fragment, thread, f"a value nobody defined {what}")
+        error.absent = self.unanswered.get(thread)
+        return error
 
     # ------------------------------------------------------------ registers that are given
 

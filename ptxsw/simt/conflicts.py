@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from ptxsw.simt.releases import Ordering
-from ptxsw.simt.state import Array, RunError
+from ptxsw.simt.state import Array, RunError, ThreadPlace
 
 RACE, SAME, STRONG = "race", "same value", "strong"
 
@@ -23,12 +23,18 @@ class Conflict(Struct, frozen=True):
     thread: str
     other: str
     error: RunError  # a Race: the same in words, with the place
+    places: tuple[ThreadPlace, ThreadPlace]
+    writes: tuple[bool, bool]
+    byte: int  # the first that both touch, by its generic address
+    lasting: bool  # the other one is a copy that its thread has not waited for
 
 
 class AccessSite(Struct, frozen=True):
-    """Accesses of one size by one instruction."""
+    """Accesses of one size by one instruction of a function."""
 
     line: int
+    function: str
+    index: int
     size: int
     write: bool
     ordering: Ordering

@@ -12,7 +12,7 @@ import numpy as np
 
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, leaves
-from ptxsw.simt.chunk import Chunk, Geometry
+from ptxsw.simt.chunk import Chunk, Error, Geometry
 from ptxsw.simt.code import Code
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.floats import NoFunction
@@ -21,7 +21,7 @@ from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.rendezvous import Barriers, Stuck, WarpRendezvous
 from ptxsw.simt.schedule import Schedule
-from ptxsw.simt.state import Deadlock, Fragment, Frame, Index, Livelock, Runaway, RunError, union
+from ptxsw.simt.state import Deadlock, Fragment, Frame, Index, Livelock, Runaway, union
 from ptxsw.simt.threads import Threads, code_tag
 
 _LATER = "waits for what {} blocks that have not begun may change"
@@ -180,7 +180,10 @@ class Machine(Threads):
         if running and self.waiting_blocks:
             raise self._stuck(Runaway, _LATER.format(self.waiting_blocks), stuck)
         if stuck:
-            raise self._stuck(Livelock if running else Deadlock, "waits forever", stuck)
+            error = self._stuck(Livelock if running else Deadlock, "waits forever", stuck)
+            error.waiting = tuple(self.place(f, int(idx[0])) for f, idx, _ in stuck)
+            error.lanes = bool(self.meetings.tables)
+            raise error
 
     def _spinning(self) -> Iterator[Stuck]:
         """The threads that could run, in loops that go on for ever."""
@@ -188,7 +191,7 @@ class Machine(Threads):
             for part in self.spinning.places(fragment):
                 yield part, part.idx, SPINS
 
-    def _stuck(self, kind: type[RunError], lead: str, stuck: list[Stuck]) -> RunError:
+    def _stuck(self, kind: type[Error], lead: str, stuck: list[Stuck]) -> Error:
         """Who waits where, a line of the program at a time, the first thread first."""
         groups: dict[tuple[int, str], tuple[Fragment, list[Index]]] = {}
         for fragment, idx, what in stuck:

@@ -175,6 +175,20 @@ class Arena:
             bad |= ~writable[owner]
         return (within + start[owner]).view(np.int64), bad if bad.any() else None
 
+    def address(self, offset: int) -> int:
+        """The address of a byte of the arena that some buffer holds."""
+        buffer = next(b for b in self.buffers if b.start <= offset < b.start + b.size)
+        return buffer.address + offset - buffer.start
+
+    def near(self, address: int) -> Buffer | None:
+        """The buffer that holds an address, or that it is next to."""
+        at = bisect_right(self._addresses, address) - 1
+        beside = [b for b in self.buffers[max(at, 0) : at + 2] if b.address - GAP < address]
+        return min(
+            (b for b in beside if address < b.end + GAP),
+            key=lambda b: max(b.address - address, address - b.end, -1), default=None,
+        )  # fmt: skip
+
     def data_at(self, address: int) -> Array | None:
         """The bytes of a buffer from an address on."""
         at = bisect_right(self._addresses, address) - 1

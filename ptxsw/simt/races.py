@@ -19,9 +19,10 @@ from ptxsw.simt.accessors import Accesses, Accessors
 from ptxsw.simt.chunk import Chunk
 from ptxsw.simt.clocks import LASTING, Clocks, Told
 from ptxsw.simt.conflicts import RACE, SAME, STRONG, AccessSite, Conflict, in_words, kinds, two_of
-from ptxsw.simt.memory import AccessedBytes, MemoryRegion
+from ptxsw.simt.memory import SHARED, AccessedBytes, MemoryRegion
+from ptxsw.simt.program import Program
 from ptxsw.simt.releases import Ordering, Releases
-from ptxsw.simt.state import Array, Fragment, Index, Race
+from ptxsw.simt.state import Array, Fragment, Index, Race, ThreadPlace
 
 
 class _Lasting(Struct, frozen=True):
@@ -61,6 +62,7 @@ class Races:
 
     def __init__(self, stop: Collection[str] = ()) -> None:
         self.stop = stop
+        self.program: Program | None = None  # that was run
         self.shadows: dict[int, _Shadow] = {}
         self.sites: list[AccessSite] = []
         self.numbers: dict[AccessSite, int] = {}
@@ -78,6 +80,7 @@ class Races:
 
     def begin(self, chunk: Chunk) -> None:
         """A new chunk of blocks: earlier ones are known by what they released only."""
+        self.program = chunk.program
         arena = id(chunk.program.arena.region)
         for key in [key for key in self.shadows if key != arena]:
             self._judge(self.shadows.pop(key))
@@ -138,7 +141,8 @@ class Races:
         offsets = np.broadcast_to(place.offsets, len(idx))
         source = chunk.program.module.source
         line = source.line(chunk.instruction(fragment).span.start)
-        site = self._number(AccessSite(line, size, write, ordering))
+        name = fragment.frame.code.function.name
+        site = self._number(AccessSite(line, name, fragment.pc, size, write, ordering))
         shadow.constant |= ordering.constant
         seen = _Seen(chunk, fragment, place.arena, shadow, site)
         moment = self.clocks.known.count[idx]
@@ -250,7 +254,9 @@ class Races:
                     at = of_kind[0]
                     pair = two_of(new.warp[number[at]], new.lanes[number[at]], warp[at], late[at])
                     words = new.word[number[of_kind]]
-                    self._found(seen, kind, other, pair, words, int(count[at]) == LASTING)
+                    common = int(new.bytes[number[at]] & columns["bytes"][entry[at]])
+                    lasting = int(count[at]) == LASTING
+                    self._found(seen, kind, other, pair, words, common, lasting)
 
     def _together(self, seen: _Seen, new: Accesses) -> None:
         """Threads of one instruction write the same bytes."""
@@ -275,13 +281,15 @@ class Races:
             if len(which):
                 at, to = two[which[0]], one[which[0]]
                 pair = two_of(new.warp[at], new.lanes[at], new.warp[to], new.lanes[to])
-                self._found(seen, kind, seen.site, pair, new.word[one[which]])
+                common = int(new.bytes[at] & new.bytes[to])
+                self._found(seen, kind, seen.site, pair, new.word[one[which]], common)
 
     def _found(
         self, seen: _Seen, kind: str, other: int, pair: tuple[int, int], words: Index,
-        lasting: bool = False,
+        common: int, lasting: bool = False,
     ) -> None:  # fmt: skip
-        """A conflict. Raises Race for the first race where that is wanted."""
+        """A conflict, the first pair of which has some bytes of the first word in common (bits).
+        Raises Race for the first race where that is wanted."""
         here, there = self.sites[seen.site], self.sites[other]
         low, high = sorted((here.line, there.line))
         key = kind, not seen.arena, low, high
@@ -296,9 +304,18 @@ class Races:
         thread, name = pair[0] - first, chunk.thread_name(pair[1] - first)
         what = in_words(kind, here, there, name, seen.site == other, lasting)
         error = chunk.error(Race, seen.fragment, thread, what)
-        self.found[key] = Conflict(
-            kind, not seen.arena, here.line, there.line, chunk.thread_name(thread), name, error
+        places = (
+            chunk.place(seen.fragment, thread),
+            ThreadPlace(there.function, there.index, *chunk.indices(pair[1] - first)),
         )
+        byte = 4 * int(words[0]) + (common & -common).bit_length() - 1
+        byte = chunk.program.arena.address(byte) if seen.arena else (
+            SHARED + byte % max(chunk.program.shared_size, 1)
+        )  # fmt: skip
+        self.found[key] = Conflict(
+            kind, not seen.arena, here.line, there.line, chunk.thread_name(thread), name, error,
+            places, (here.write, there.write), byte, lasting,
+        )  # fmt: skip
         if kind in self.stop:
             raise error
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ptxsw.simt.chunk import Chunk
 from ptxsw.simt.clocks import Told
-from ptxsw.simt.state import Array, Fragment, Index, Undefined, union
+from ptxsw.simt.state import Array, Fragment, Index, LaneOutsideMask, PartialBarrier, union
 from ptxsw.simt.threads import Threads
 
 Stuck = tuple[Fragment, Index, str]
@@ -70,7 +70,7 @@ class WarpRendezvous:
         if outside.any():
             at = int(np.argmax(outside))
             what = f"{rite.name} with mask {int(mask[at]):#010x}, which leaves this lane out"
-            raise machine.error(Undefined, part, int(part.idx[at]), what)
+            raise machine.error(LaneOutsideMask, part, int(part.idx[at]), what)
         present = lane_bits(machine, part.idx)[warps]
         missing = mask & machine.alive_bits[warps] & ~present
         uniform = len(warps) == 1 or bool(
@@ -229,7 +229,7 @@ class Barriers:
         self._open(barrier)
 
     def _require_aligned(self, barrier: _Barrier, fragment: Fragment) -> None:
-        """Raises Undefined where other lanes of a warp have come by another instruction."""
+        """Raises PartialBarrier where other lanes of a warp have come by another instruction."""
         machine, warps = self.machine, fragment.idx >> 5
         source = machine.program.module.source
         line = source.line(machine.instruction(fragment).span.start)
@@ -239,12 +239,12 @@ class Barriers:
             name = machine.instruction(fragment).name
             other = int(barrier.lines[warps[at]])
             what = f"{name} by part of a warp, whose other lanes wait for it at line {other}"
-            raise machine.error(Undefined, fragment, int(fragment.idx[at]), what)
+            raise machine.error(PartialBarrier, fragment, int(fragment.idx[at]), what)
         barrier.lines[warps] = line
 
     def require_whole(self, fragment: Fragment) -> None:
-        """Raises Undefined where lanes of a warp have left out the barrier that the others came
-        to, and have gone on, which a barrier that counts warps does not notice."""
+        """Raises PartialBarrier where lanes of a warp have left out the barrier that the others
+        came to, and have gone on, which a barrier that counts warps does not notice."""
         machine = self.machine
         past = machine.gone_past(fragment)
         if past is None:
@@ -257,7 +257,7 @@ class Barriers:
             f"{machine.instruction(fragment).name} by part of a warp: "
             f"{machine.thread_name(int(lanes[0]))}{more} went on to line {line} without it"
         )
-        raise machine.error(Undefined, fragment, beside, what)
+        raise machine.error(PartialBarrier, fragment, beside, what)
 
     def _open(self, barrier: _Barrier) -> None:
         """Opens a barrier in the blocks where enough warps have come; wakes who waits there."""

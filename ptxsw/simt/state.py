@@ -24,12 +24,40 @@ Poison = Array | bool | None
 """Which elements hold nothing defined: an array, all of them (True), or none (None)."""
 
 
+Triple = tuple[int, int, int]
+
+
+class ThreadPlace(Struct, frozen=True):
+    """A thread, by its indices and those of its block, at an instruction of a function."""
+
+    function: str
+    index: int
+    thread: Triple
+    block: Triple
+
+
 class RunError(PtxError):
     """The program does what no machine defines; the message names kernel and thread."""
 
+    place: ThreadPlace | None = None
+
 
 class MemoryFault(RunError):
-    """An access out of bounds, misaligned, or to read-only memory."""
+    """An access out of bounds, misaligned, or to read-only memory.
+
+    `address` is the generic one of its first byte. `space` is "shared" or "local" where the address
+    is said, or found, to lie there; else it is in a buffer, or nowhere.
+    """
+
+    address = 0
+    bytes = 0
+    space = ""
+
+
+class Misaligned(MemoryFault):
+    """`ways`: how many bytes the accesses of all threads that make it are off."""
+
+    ways: frozenset[int] = frozenset()
 
 
 class PastDynamicShared(MemoryFault):
@@ -37,15 +65,30 @@ class PastDynamicShared(MemoryFault):
 
 
 class Poisoned(RunError):
-    """A value that was never defined reaches an address, a branch or memory."""
+    """A value that was never defined reaches an address, a branch or memory. `absent`: where
+    the thread has read by a shuffle from a lane that was not there."""
+
+    absent: ThreadPlace | None = None
 
 
 class Deadlock(RunError):
-    """Threads wait for threads that will never come."""
+    """Threads wait for threads that will never come. `waiting` are the first of those at each
+    line; `lanes`: some of them wait for lanes of their warp."""
+
+    waiting: tuple[ThreadPlace, ...] = ()
+    lanes = False
 
 
 class Undefined(RunError):
     """Lanes of a warp do together what PTX leaves undefined."""
+
+
+class PartialBarrier(Undefined):
+    """Only some lanes of a warp come to an aligned barrier."""
+
+
+class LaneOutsideMask(Undefined):
+    """A lane executes an instruction of a warp whose mask leaves it out."""
 
 
 class Trap(RunError):

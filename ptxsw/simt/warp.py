@@ -74,6 +74,9 @@ class Exchange(Struct, frozen=True):
         return results
 
     def write(self, machine: Threads, fragment: Fragment, results: list[Array]) -> None:
+        for thread in machine.unanswered if machine.unanswered else ():
+            if machine.unanswered[thread] is None and thread in fragment.idx:
+                machine.unanswered[thread] = machine.place(fragment, thread)
         undefined = results[-1]
         poison = undefined if undefined.any() else None
         count = len(self.slots)
@@ -137,6 +140,8 @@ def shuffle(mode: str) -> Perform:
         source_position = position[(idx & ~np.int64(31)) | source]
         there = (source_position >= 0) & (mask[source_position] == mask)
         there &= (mask >> source.astype(np.uint32)) & np.uint32(1) == 1
+        if not there.all():
+            machine.unanswered |= dict.fromkeys(idx[~there].tolist())
         return [a[source_position], inside, ~there | undefined | a_undefined[source_position]]
 
     return compute

@@ -31,7 +31,8 @@ class Launch(Struct, frozen=True):
     `memory` puts buffers at addresses, for pointers given as numbers; `variables` gives variables
     of the module first values; `only` runs some blocks of the grid, by number. `fuzz`: is it small
     enough for a fuzzed schedule? `condition` says what an invented launch assumes that callers may
-    never do, as that two buffers overlap.
+    never do, as that two buffers overlap. A witness of a fault says how it shows: under the fuzzed
+    schedule `seed`, and with `races` by who looks for those.
     """
 
     grid: Shape
@@ -43,6 +44,8 @@ class Launch(Struct, frozen=True):
     fuzz: bool = True
     variables: tuple[tuple[str, Data], ...] = ()
     condition: str = ""
+    seed: int | None = None
+    races: bool = False
 
     @property
     def threads(self) -> int:
@@ -63,6 +66,10 @@ class Launch(Struct, frozen=True):
             fields["variables"] = {name: str(data) for name, data in self.variables}
         if self.only is not None:
             fields["only"] = list(self.only)
+        if self.seed is not None:
+            fields["seed"] = self.seed
+        if self.races:
+            fields["races"] = True
         return fields
 
     def __str__(self) -> str:
@@ -95,34 +102,28 @@ def from_json(text: str) -> tuple[Launch, ...]:
 
 
 _KEYS = frozenset({
-    "grid", "block", "args", "shared", "memory", "variables", "only", "fuzz",
+    "grid", "block", "args", "shared", "memory", "variables", "only", "fuzz", "seed", "races",
 })  # fmt: skip
 
 
 def _launch(given: Any) -> Launch:
     if not isinstance(given, dict) or not {"grid", "block", "args"} <= given.keys():
         raise ValueError("a launch is an object with grid, block and args")
-    unknown = given.keys() - {
-        "grid",
-        "block",
-        "args",
-        "shared",
-        "memory",
-        "variables",
-        "only",
-        "fuzz",
-    }
+    unknown = given.keys() - _KEYS
     if unknown:
         raise ValueError(f"a launch has no {min(unknown)!r}")
-    args, shared = given["args"], given.get("shared", 0)
+    args, shared, seed = given["args"], given.get("shared", 0), given.get("seed")
     if not isinstance(args, list):
         raise ValueError(f"args is {args!r}; it has to be a list")
     if not _is_count(shared):
         raise ValueError(f"shared is {shared!r}; it has to be a number of bytes")
+    if seed is not None and not _is_count(seed):
+        raise ValueError(f"seed is {seed!r}; it has to be a number")
     launch = Launch(
         shape(given["grid"]), shape(given["block"]), tuple(map(_from_json, args)), shared,
         _memory(given.get("memory", {})), _only(given.get("only")),
-        variables=tuple(_buffers("variables", "name", given.get("variables", {}))),
+        variables=tuple(_buffers("variables", "name", given.get("variables", {}))), seed=seed,
+        races=bool(given.get("races", False)),
     )  # fmt: skip
     return replace(launch, fuzz=bool(given.get("fuzz", launch.threads <= 256)))
 

@@ -21,14 +21,14 @@ Block = tuple[int, int, int]
 def assumed_block(trace: Trace) -> Block | None:
     """The shape by which a kernel computes its indices; None where rows hold whole warps, or where
     nothing tells."""
-    widths = {axis: set(_widths(trace, axis)) for axis in "xyz"}
-    across = widths["x"]
+    found = {axis: set(widths(trace, axis)) for axis in "xyz"}
+    across = found["x"]
     if len(across) != 1 or not _is_short(width := across.pop()):
         return None
     used = _used(trace)
     sizes = [width]
     for axis in "yz":
-        told = widths[axis]
+        told = found[axis]
         if axis not in used:
             sizes.append(1)
         elif len(told) == 1:
@@ -47,8 +47,8 @@ def rows_hold_warps(trace: Trace) -> bool:
         for polynomial in _sums(trace)
         for monomial, _ in polynomial
     )
-    widths = set(_widths(trace, "x"))
-    by_number = bool(widths) and all(width % LANES == 0 for width in widths)
+    across = set(widths(trace, "x"))
+    by_number = bool(across) and all(width % LANES == 0 for width in across)
     return sizes or by_number or _used(trace) <= {"x"}
 
 
@@ -69,7 +69,7 @@ def _sums(trace: Trace) -> Iterator[Polynomial]:
                 yield trace.unwrapped.polynomial(view.address)
 
 
-def _widths(trace: Trace, axis: str) -> Iterator[int]:
+def widths(trace: Trace, axis: str) -> Iterator[int]:
     """How many threads lie along an axis, as far as the factors of the block's number and of the
     thread's tell: products with the same terms are compared."""
     for polynomial in _sums(trace):

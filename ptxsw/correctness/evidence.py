@@ -1,0 +1,283 @@
+"""One launch of a kernel in the interpreter, and the faults that it shows, by rule.
+
+Buffers that were invented grow until the kernel stays within them: where they end is nobody's
+fault. Nor is it that a kernel wants more dynamic shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import thread_time
+
+from msgspec import Struct
+
+from ptxsw.correctness.subject import Subject
+from ptxsw.ptx.errors import Unsupported
+from ptxsw.ptx.ir import Symbol, leaves
+from ptxsw.simt import RACE, SAME, Conflict, Races, RunError
+from ptxsw.simt import launch as simulate
+from ptxsw.simt.memory import SHARED
+from ptxsw.simt.program import Program
+from ptxsw.simt.state import (
+    Deadlock,
+    LaneOutsideMask,
+    MemoryFault,
+    Misaligned,
+    PartialBarrier,
+    PastDynamicShared,
+    Poisoned,
+    ThreadPlace,
+)
+from ptxsw.verify.arguments import Data
+from ptxsw.verify.differential import roomier
+from ptxsw.verify.launches import Launch, amended, buffers
+from ptxsw.verify.runs import contents_of, placed
+
+_ATTEMPTS = 10
+"""At buffers that are large enough."""
+
+Key = tuple[str, int, int]
+"""A rule and the two instructions, the smaller number first."""
+
+
+class Evidence(Struct, frozen=True):
+    """A fault that a launch showed. `other` is the second thread's instruction, where there is one;
+    `writes` says which of the two writes. `byte` names what both touch, `said` is the error in
+    words. `same`: both wrote the same value."""
+
+    rule: str
+    index: int
+    places: tuple[ThreadPlace, ...]
+    error: RunError
+    other: int | None = None
+    writes: tuple[bool, bool] = (False, False)
+    byte: str = ""
+    said: str = ""
+    shared: bool = False
+    same: bool = False
+
+    @property
+    def key(self) -> Key:
+        low, high = sorted((self.index, self.index if self.other is None else self.other))
+        return self.rule, low, high
+
+
+class Ran(Struct, frozen=True):
+    """A launch as it was run at last, and what it showed. `error` is
+    what it ended with."""
+
+    launch: Launch
+    evidence: tuple[Evidence, ...] = ()
+    error: RunError | None = None
+    steps: int = 0
+    unsupported: str = ""
+    executed: Sequence[int] = ()  # how many threads executed each instruction of the kernel
+
+    @property
+    def clean(self) -> bool:
+        """Did it end, whatever threads raced?"""
+        return not self.unsupported and self.error is None
+
+    def shows(self, key: Key) -> Evidence | None:
+        return next((e for e in self.evidence if e.key == key), None)
+
+
+def run(
+    subject: Subject, launch: Launch, *, limit: int, seconds: float, given: bool = False
+) -> Ran:
+    """Runs a launch, with longer buffers as far as it is needed; with `given` as it is. A run is
+    given up after `limit` steps of groups of threads, or some CPU time."""
+    for _ in range(_ATTEMPTS):
+        ran = _run(subject, launch, limit, seconds, given)
+        fault = ran.error
+        if given or not isinstance(fault, MemoryFault) or _of(fault, ran.evidence):
+            return ran
+        more = roomier(subject.module, launch, fault) or _longer(launch, fault)
+        if more is None or subject.budget.spent():
+            return ran
+        launch = more
+    return ran
+
+
+def _longer(launch: Launch, fault: MemoryFault) -> Launch | None:
+    """With longer buffers, and the same numbers."""
+    more = amended(launch, fault.message)
+    if more is None:
+        return None
+    numbers = [a for a in launch.args if not isinstance(a, Data)]
+    kept = numbers == [a for a in more.args if not isinstance(a, Data)]
+    grown = [b for _, b in buffers(launch)] != [b for _, b in buffers(more)]
+    return more if kept or grown else None
+
+
+def _of(fault: RunError, evidence: tuple[Evidence, ...]) -> bool:
+    return any(each.error is fault for each in evidence)
+
+
+class _Late(Exception):
+    pass
+
+
+def _run(subject: Subject, launch: Launch, limit: int, seconds: float, given: bool) -> Ran:
+    kernel, watch, end = subject.function.name, Races(), thread_time() + seconds
+    values, memory, names = placed(subject.module, kernel, launch)
+    error, steps = None, 0
+
+    def in_time(_: int) -> None:
+        if thread_time() > end:
+            raise _Late
+
+    try:
+        steps = simulate(
+            subject.module, kernel, launch.grid, launch.block, values, shared=launch.shared,
+            memory=memory, variables=contents_of(launch), seed=launch.seed, counters=False,
+            races=watch, limit=limit, results=False, progress=in_time,
+            only=None if launch.only is None else range(*launch.only),
+        ).steps  # fmt: skip
+    except RunError as stopped:
+        error = stopped
+    except Unsupported as refused:
+        return Ran(launch, unsupported=str(refused))
+    except _Late:
+        return Ran(launch, unsupported="it takes too long")
+    sight = _Sight(subject, launch, watch, names, given)
+    conflicts = tuple(sight.conflicts())
+    found = (*conflicts, *sight.stopped(error, bool(conflicts)))
+    executed = () if watch.program is None else watch.program.codes[kernel].threads
+    return Ran(launch, found, error, steps, executed=executed)
+
+
+class _Sight(Struct, frozen=True):
+    """What a run is known by, to say what went wrong in it."""
+
+    subject: Subject
+    launch: Launch
+    races: Races
+    names: dict[int, str]  # of buffers, by address
+    given: bool
+
+    def conflicts(self) -> Iterator[Evidence]:
+        for one in self.races.conflicts:
+            if one.kind in (RACE, SAME):
+                evidence = self._conflict(one)
+                if evidence is not None:
+                    yield evidence
+
+    def _conflict(self, one: Conflict) -> Evidence | None:
+        first, second = (self._index(place) for place in one.places)
+        if first is None or second is None:
+            return None
+        rule = "async-wait" if one.lasting else "data-race"
+        return Evidence(
+            rule, first, one.places, one.error, second, one.writes,
+            self._named(one.byte), shared=one.shared, same=one.kind == SAME,
+        )  # fmt: skip
+
+    def stopped(self, error: RunError | None, raced: bool) -> Iterator[Evidence]:
+        """What the run ended with, as faults. What threads that race read may well be undefined."""
+        if error is None or error.place is None or (raced and isinstance(error, Poisoned)):
+            return
+        for rule in self._rules(error):
+            place = error.place
+            if isinstance(error, Deadlock) and rule != "deadlock":
+                place = next((p for p in error.waiting if self._of_warp(p)), place)
+            elif isinstance(error, Poisoned):
+                place = error.absent or place
+            index = self._index(place)
+            if index is not None:
+                more = tuple(p for p in getattr(error, "waiting", ()) if p != place)
+                byte = self._named(error.address) if isinstance(error, MemoryFault) else ""
+                shared = isinstance(error, MemoryFault) and error.space == "shared"
+                yield Evidence(
+                    rule, index, (place, *more[:1]), error, byte=byte, said=self._words(error),
+                    shared=shared,
+                )  # fmt: skip
+
+    def _words(self, error: RunError) -> str:
+        """An error's message with the names of parameters for their buffers."""
+        said = error.message.removeprefix(f"{self.subject.function.name}: ")
+        for start, name in self.names.items():
+            said = said.replace(f"buffer 'memory at {start:#x}'", name)
+        return said
+
+    def _rules(self, error: RunError) -> tuple[str, ...]:
+        match error:
+            case PartialBarrier():
+                return ("divergent-barrier",)
+            case LaneOutsideMask():
+                return ("warp-mask",)
+            case Misaligned():
+                return ("misaligned-access",) if len(error.ways) > 1 or self.given else ()
+            case PastDynamicShared():
+                return ("out-of-bounds",) if self.given else ()
+            case MemoryFault():
+                return ("out-of-bounds",) if self._bounded(error) else ()
+            case Poisoned():
+                return ("warp-mask",) if error.absent else ("undefined-value",)
+            case Deadlock():
+                return ("deadlock", "warp-mask") if error.lanes else ("deadlock",)
+        return ()
+
+    def _bounded(self, fault: MemoryFault) -> bool:
+        """Is it about an array whose size is said: by the text, or by a launch that was given?"""
+        if fault.space:
+            return not fault.message.endswith(f"not in {fault.space} memory")
+        program = self.races.program
+        near = None if program is None else program.arena.near(fault.address)
+        if near is None or near.name in ("parameters", "heap"):
+            return False
+        return self.given or not near.name.startswith("memory at ")
+
+    def _of_warp(self, place: ThreadPlace) -> bool:
+        index = self._index(place)
+        return index is not None and "sync" in self._instruction(index).modifiers and (
+            self._instruction(index).opcode not in ("bar", "barrier")
+            or "warp" in self._instruction(index).modifiers
+        )  # fmt: skip
+
+    def _instruction(self, index: int):  # type: ignore[no-untyped-def]
+        return self.subject.cfg.instructions[index]
+
+    def _index(self, place: ThreadPlace) -> int | None:
+        """The kernel's own instruction: what calls the function that a place is in, if only one
+        does."""
+        if place.function == self.subject.function.name:
+            return place.index
+        calls = [
+            index for index, one in enumerate(self.subject.cfg.instructions)
+            if one.opcode == "call" and any(
+                isinstance(o, Symbol) and o.name == place.function for o in leaves(one.operands)
+            )
+        ]  # fmt: skip
+        return calls[0] if len(calls) == 1 else None
+
+    def _named(self, address: int) -> str:
+        """A byte, by the array and how far it is from its start."""
+        program = self.races.program
+        if program is None:
+            return ""
+        if SHARED <= address < SHARED + program.shared_size:
+            return _in_shared(program, address)
+        near = program.arena.near(address)
+        return "" if near is None else self._in_buffer(near.name, near.address, address)
+
+    def _in_buffer(self, name: str, start: int, address: int) -> str:
+        called = self.names.get(start)
+        if called is None:
+            return f"byte {address - start} of {name}"
+        data = {n: d for n, (_, d) in zip(self.names.values(), buffers(self.launch), strict=False)}
+        one = data.get(called)
+        if one is None:
+            return f"byte {address - start} of {called}"
+        size = one.array().itemsize
+        return f"{called}[{(address - start) // size - one.first}]"
+
+
+def _in_shared(program: Program, address: int) -> str:
+    """The last variable that begins at or before a byte of shared memory."""
+    every = {**program.symbols, **{name: at for (_, name), at in program.local_symbols.items()}}
+    starts = [(at, n) for n, at in every.items() if SHARED <= at <= address]
+    if not starts:
+        return f"byte {address - SHARED} of shared memory"
+    at, name = max(starts)
+    return f"byte {address - at} of {name}"

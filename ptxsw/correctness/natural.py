@@ -1,0 +1,146 @@
+"""Launches as a caller would write them, who keeps what a kernel takes for granted.
+
+Buffers do not overlap, and are long enough. All numbers are alike, so that a stride is as long as
+the rows that it separates; integers in buffers count up from 0: they are distinct, sorted and in
+range, whatever they index. Words that threads wait for, or count with, begin at 0. Blocks are of
+usual shapes, or of the one by which the kernel computes its indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ptxsw.analysis.block_shape import assumed_block, widths
+from ptxsw.correctness.subject import Subject
+from ptxsw.ptx.ir import Special, leaves
+from ptxsw.ptx.target import MOST_THREADS
+from ptxsw.verify.arguments import Argument, Data
+from ptxsw.verify.contents import is_float
+from ptxsw.verify.invented import arguments
+from ptxsw.verify.launches import Launch, Shape, with_argument
+from ptxsw.verify.parameters import flat, parameters, pointer_of
+from ptxsw.verify.slots import Slot, at_place, slots
+
+_ROWS: tuple[Shape, ...] = ((64, 1, 1), (256, 1, 1), (128, 1, 1), (32, 1, 1))
+_TILES: tuple[Shape, ...] = ((16, 16, 1), (32, 8, 1), (32, 4, 1), (8, 8, 1), (32, 32, 1))
+_BOXES: tuple[Shape, ...] = ((8, 8, 4), (4, 4, 4), (32, 2, 2), (8, 8, 8))
+_SPREAD = (0, 7, 5, 6, 3)  # numbers of different sizes, after a large one
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+
+
+class Natural(Struct, frozen=True, dict=True):
+    """Launches of one kernel."""
+
+    subject: Subject
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(slots(parameters(self.subject.trace)))
+
+    @cached_property
+    def numbers(self) -> tuple[Slot, ...]:
+        """The parameters that are whole numbers."""
+        return tuple(
+            s for s in self.slots
+            if s.parameter.pointee is None and not is_float(s.parameter.type)
+        )  # fmt: skip
+
+    @cached_property
+    def axes(self) -> frozenset[str]:
+        """The registers by which the kernel tells threads and blocks apart, as "tid.x"."""
+        found = {
+            leaf.name.lstrip("%")
+            for instruction in self.subject.cfg.instructions
+            for leaf in leaves(instruction.operands)
+            if isinstance(leaf, Special)
+        }
+        lanes = {"tid.x"} if found & {"laneid", "warpid"} else set()
+        return frozenset(found | lanes)
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Blocks, the likeliest first; a single one where somebody declares it."""
+        declared = self.subject.shape
+        if declared is not None:
+            return (declared,)
+        most = self.subject.function.most_threads or MOST_THREADS
+        bound = [(most, 1, 1)] if "tid.y" not in self.axes and most < MOST_THREADS else []
+        found = [s for s in (*bound, *self._told(), *self._usual()) if s[0] * s[1] * s[2] <= most]
+        return tuple(dict.fromkeys(found)) or ((min(most, 32), 1, 1),)
+
+    def _usual(self) -> tuple[Shape, ...]:
+        if "tid.z" in self.axes:
+            return _BOXES
+        if "tid.y" in self.axes:
+            return _TILES
+        across = sorted(set(widths(self.subject.trace, "x")))
+        if len(across) == 1 and 32 <= across[0] <= MOST_THREADS:
+            parts = [across[0] // n for n in (1, 2, 4, 8) if across[0] % (32 * n) == 0]
+            return tuple((x, 1, 1) for x in parts) or ((across[0], 1, 1),)
+        return _ROWS if "tid.x" in self.axes else ((32, 1, 1),)
+
+    def _told(self) -> Iterator[Shape]:
+        shape = assumed_block(self.subject.trace)
+        if shape is not None:
+            yield shape
+
+    def grid(self, blocks: int = 2) -> Shape:
+        """So many blocks along each axis that the kernel reads."""
+        x, y, z = (blocks if f"ctaid.{axis}" in self.axes else 1 for axis in "xyz")
+        return x, y, z
+
+    def extent(self, block: Shape) -> int:
+        """Threads along the longest axis of the grid."""
+        return max(b * g for b, g in zip(block, self.grid(), strict=True))
+
+    # ------------------------------------------------------------ arguments
+
+    def launch(self, block: Shape, number: int, contents: str = "iota") -> Launch:
+        """With all numbers alike."""
+        return self._filled(block, (number,) * max(len(self.numbers), 1), contents)
+
+    def spread(self, block: Shape) -> Launch:
+        """With numbers of different sizes, the first of them large."""
+        return self._filled(block, (self.extent(block), *_SPREAD[1:]), "iota")
+
+    def _filled(self, block: Shape, sizes: tuple[int, ...], contents: str) -> Launch:
+        inferred = parameters(self.subject.trace)
+        launch = Launch(self.grid(), block, arguments(inferred, sizes))
+        return self.holding(launch, contents)
+
+    def holding(self, launch: Launch, contents: str) -> Launch:
+        """With other integers in buffers: "iota", "zeros" or "random"."""
+        for slot in self.slots:
+            data = at_place(launch, slot.place)
+            if isinstance(data, Data) and not is_float(data.type):
+                kind = "zeros" if slot.parameter.name in self.counted_with else contents
+                launch = with_argument(launch, slot.place, replace(data, kind=kind))
+        return launch
+
+    def with_number(self, launch: Launch, values: Mapping[str, int]) -> Launch:
+        """With other values of some parameters."""
+        for slot in self.numbers:
+            value = values.get(slot.parameter.name)
+            if value is not None:
+                launch = with_argument(launch, slot.place, value * slot.parameter.unit)
+        return launch
+
+    def value(self, launch: Launch, name: str) -> Argument | None:
+        return next(
+            (at_place(launch, s.place) for s in self.numbers if s.parameter.name == name), None
+        )
+
+    @cached_property
+    def counted_with(self) -> frozenset[str]:
+        """The pointers to words that threads wait for, or change by atomic operations."""
+        names = {p.name for p in flat(parameters(self.subject.trace))}
+        found: set[str] = set()
+        for access in self.subject.trace.accesses:
+            strong = _STRONG & {*access.instruction.modifiers}
+            if access.kind == "atomic" or strong:
+                found |= {pointer_of(v.address) or "" for v in access.variants}
+        return frozenset(found & names)

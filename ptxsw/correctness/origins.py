@@ -1,0 +1,166 @@
+"""What the address of an access is made of, by the text alone: which parameters, whether memory,
+and which parameters say how far a register in it counts.
+
+    for (j = 0; j < n; j++) tile[8 * t + j] = x;      counts up to `n`: a caller keeps it below 8
+
+Registers are followed through all instructions that write them, whatever their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from msgspec import Struct
+
+from ptxsw.flow.cfg import Cfg
+from ptxsw.ptx.ir import Mem, Reg, Symbol, leaves
+
+_BOUNDING = frozenset({"and", "xor", "rem", "selp", "bfe", "min", "max", "lop3", "or", "set"})
+"""What keeps a register that changes in a loop within bounds, or lets it come back."""
+
+
+class MadeOf(Struct, frozen=True):
+    """`parameters` are names, with the offset of a field, as `verify.parameters` has them; `counts`
+    are those that end loops which count up a register. `loads`: is any of it from memory? `symbols`
+    are variables."""
+
+    parameters: frozenset[str] = frozenset()
+    counts: frozenset[str] = frozenset()
+    loads: bool = False
+    symbols: frozenset[str] = frozenset()
+
+    def __or__(self, other: MadeOf) -> MadeOf:
+        return MadeOf(
+            self.parameters | other.parameters, self.counts | other.counts,
+            self.loads or other.loads, self.symbols | other.symbols,
+        )  # fmt: skip
+
+
+class Slices(Struct, frozen=True, dict=True):
+    """Asked for instructions of a kernel by number."""
+
+    cfg: Cfg
+    names: frozenset[str]
+    """Of the kernel's parameters."""
+
+    def of_address(self, index: int) -> MadeOf:
+        """Of the addresses that an instruction accesses."""
+        instruction = self.cfg.instructions[index]
+        bases = [o.base for o in instruction.operands if isinstance(o, Mem)]
+        more = [o for mem in instruction.operands if isinstance(mem, Mem) for o in mem.extra]
+        return self._made_of(leaves([*bases, *more]))
+
+    def of_guard(self, index: int) -> MadeOf:
+        """Of an instruction's guard."""
+        guard = self.cfg.instructions[index].guard
+        return MadeOf() if guard is None else self._made_of([guard.reg])
+
+    def stored_from(self, index: int) -> frozenset[int]:
+        """The loads that what an instruction stores is made of."""
+        operands = self.cfg.instructions[index].operands[1:]
+        regs = self._closure([o for o in leaves(operands) if isinstance(o, Reg)])
+        written = (at for reg in regs for at in self.cfg.writers.get(reg, ()))
+        return frozenset(at for at in written if self._parameter_of(at) == "")
+
+    def _made_of(self, operands: Iterable[object]) -> MadeOf:
+        operands = list(operands)
+        symbols = {o.name for o in operands if isinstance(o, Symbol)}
+        regs = self._closure([o for o in operands if isinstance(o, Reg)])
+        parameters: set[str] = set()
+        counts: frozenset[str] = frozenset()
+        loads = False
+        for reg in regs:
+            for index in self.cfg.writers.get(reg, ()):
+                read = self._parameter_of(index)
+                loads |= read == ""
+                if read:
+                    parameters.add(read)
+                symbols |= self._named(index)
+            counts |= self._counted.get(reg, frozenset())
+        return MadeOf(frozenset(parameters), counts, loads, frozenset(symbols))
+
+    def _closure(self, regs: list[Reg]) -> set[Reg]:
+        """The registers that some are made of."""
+        seen, work = set(regs), list(regs)
+        while work:
+            for index in self.cfg.writers.get(work.pop(), ()):
+                for reg in self._sources(index):
+                    if reg not in seen:
+                        seen.add(reg)
+                        work.append(reg)
+        return seen
+
+    def _sources(self, index: int) -> Iterator[Reg]:
+        """What an instruction computes its results of; nothing where that is a load."""
+        instruction = self.cfg.instructions[index]
+        if self._parameter_of(index) is None:
+            guard = None if instruction.guard is None else instruction.guard.reg
+            yield from (r for r in self.cfg.read[index] if r != guard)
+
+    def _parameter_of(self, index: int) -> str | None:
+        """The parameter that an instruction loads; "" for other memory, None where it is none."""
+        instruction = self.cfg.instructions[index]
+        if instruction.opcode in ("call", "tex", "tld4", "suld", "atom"):
+            return ""
+        if instruction.opcode not in ("ld", "ldu", "cp"):
+            return None
+        memory = instruction.operands[1] if len(instruction.operands) > 1 else None
+        if not isinstance(memory, Mem) or not isinstance(memory.base, Symbol):
+            return ""
+        name = memory.base.name
+        if "param" not in instruction.modifiers or name not in self.names:
+            return ""
+        return f"{name}+{memory.offset}" if memory.offset else name
+
+    def _named(self, index: int) -> set[str]:
+        instruction = self.cfg.instructions[index]
+        if instruction.opcode in ("ld", "call"):
+            return set()
+        found = leaves(instruction.operands)
+        return {o.name for o in found if isinstance(o, Symbol)}
+
+    @cached_property
+    def _counted(self) -> dict[Reg, frozenset[str]]:
+        """The registers that loops count up or down, and the parameters that end those loops."""
+        found: dict[Reg, frozenset[str]] = {}
+        for loop in self.cfg.loops.values():
+            inside = frozenset(self.cfg.indices(loop.blocks))
+            counted = [
+                reg for index in inside for reg in self.cfg.written[index]
+                if self._comes_back(reg, inside)
+            ]  # fmt: skip
+            if counted:
+                ends = self._ends(loop.exits)
+                for reg in counted:
+                    found[reg] = found.get(reg, frozenset()) | ends
+        return found
+
+    def _ends(self, exits: Iterable[tuple[int, int]]) -> frozenset[str]:
+        """The parameters in the conditions of some exits of a loop."""
+        ends: frozenset[str] = frozenset()
+        for block, _ in exits:
+            last = self.cfg.blocks[block].end - 1
+            guard = self.cfg.instructions[last].guard
+            if guard is not None:
+                regs = self._closure([guard.reg])
+                written = (i for reg in regs for i in self.cfg.writers.get(reg, ()))
+                ends |= {name for i in written if (name := self._parameter_of(i))}
+        return ends
+
+    def _comes_back(self, start: Reg, inside: frozenset[int]) -> bool:
+        """Is a register made of itself within a loop, by sums alone?"""
+        seen: set[Reg] = set()
+        work = [start]
+        while work:
+            for index in self.cfg.writers.get(work.pop(), ()):
+                bounded = self.cfg.instructions[index].opcode in _BOUNDING
+                if index not in inside or bounded:
+                    continue
+                for reg in self._sources(index):
+                    if reg == start:
+                        return True
+                    if reg not in seen:
+                        seen.add(reg)
+                        work.append(reg)
+        return False

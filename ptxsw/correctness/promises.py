@@ -1,0 +1,114 @@
+"""Would a caller who keeps what a kernel takes for granted ever see a fault?
+
+A launch that was invented chooses numbers, contents and a block. A fault that goes away when a
+stride grows, when a loop that counts into an array ends at once, or when an index buffer holds
+something else, is one that a caller avoids. So it is shown again with other choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from ptxsw.correctness.evidence import Evidence, Ran
+from ptxsw.correctness.natural import Natural
+from ptxsw.correctness.origins import MadeOf, Slices
+from ptxsw.simt.state import Livelock
+from ptxsw.verify.launches import Launch
+
+CONTENTS = ("iota", "zeros", "random")
+_FEW = (1, 2, 5)  # of what a number may count
+_FURTHER = 1031  # a stride that is no multiple of anything
+
+Run = Callable[[Launch], Ran]
+
+
+class Promises(Struct, frozen=True):
+    natural: Natural
+    slices: Slices
+    run: Run
+
+    def kept(self, evidence: Evidence, ran: Ran) -> bool:
+        """Does a fault that a launch shows stand when what is promised changes?"""
+        match evidence.rule:
+            case "data-race" | "async-wait":
+                return self._race(evidence, ran)
+            case "out-of-bounds":
+                return self._address(evidence, ran.launch, _FEW)
+            case "misaligned-access":
+                return self._address(evidence, ran.launch, (64, 128))
+            case "undefined-value":
+                return self._within_a_block(evidence, ran.launch)
+            case "deadlock" if isinstance(evidence.error, Livelock):
+                return self._always(evidence, ran.launch)
+        return True
+
+    def origins(self, evidence: Evidence) -> MadeOf:
+        other = evidence.index if evidence.other is None else evidence.other
+        found = self.slices.of_address(evidence.index)
+        return found if other == evidence.index else found | self.slices.of_address(other)
+
+    def _numbers(self, names: frozenset[str]) -> list[str]:
+        return [s.parameter.name for s in self.natural.numbers if s.parameter.name in names]
+
+    def _shown(self, evidence: Evidence, launch: Launch) -> bool:
+        return self.run(launch).shows(evidence.key) is not None
+
+    def _for_all_contents(self, evidence: Evidence, launch: Launch) -> bool:
+        return all(self._shown(evidence, self.natural.holding(launch, c)) for c in CONTENTS)
+
+    def _race(self, evidence: Evidence, ran: Ran) -> bool:
+        """Strides may be longer, and loops that count up an address end after one iteration."""
+        origins, launch = self.origins(evidence), ran.launch
+        if origins.loads and not self._for_all_contents(evidence, launch):
+            return False
+        for name in self._numbers(origins.parameters):
+            further = self.natural.with_number(launch, {name: _FURTHER})
+            if not self._shown(evidence, further):
+                return False
+        counts = self._numbers(origins.counts)
+        return not counts or any(
+            self._in_one_iteration(evidence, self.natural.with_number(launch, values))
+            for number in (self.natural.extent(launch.block), 1)
+            for values in (dict.fromkeys(counts, number),)
+        )
+
+    def _in_one_iteration(self, evidence: Evidence, launch: Launch) -> bool:
+        """Does a launch show it, in which no thread executes an instruction twice?"""
+        ran = self.run(launch)
+        pair = (evidence.index, evidence.index if evidence.other is None else evidence.other)
+        return ran.shows(evidence.key) is not None and all(
+            ran.executed[index] <= launch.threads for index in pair
+        )
+
+    def _address(self, evidence: Evidence, launch: Launch, numbers: tuple[int, ...]) -> bool:
+        """Whatever the numbers are that the address is made of, and what buffers hold."""
+        origins = self.origins(evidence)
+        if origins.loads and not self._for_all_contents(evidence, launch):
+            return False
+        names = self._numbers(origins.parameters | origins.counts)
+        return not names or all(
+            self._shown(evidence, self.natural.with_number(launch, dict.fromkeys(names, number)))
+            for number in numbers
+        )
+
+    def _within_a_block(self, evidence: Evidence, launch: Launch) -> bool:
+        """With numbers that are no larger than the block, whose threads fill what they count."""
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        values = [s.parameter.name for s in self.natural.numbers]
+        return not values or any(
+            self._shown(evidence, self.natural.with_number(launch, dict.fromkeys(values, number)))
+            for number in (min(5, threads), max(launch.block), threads)
+        )
+
+    def _always(self, evidence: Evidence, launch: Launch) -> bool:
+        """Whatever the numbers and the contents: a word may count to one of them."""
+        names = [s.parameter.name for s in self.natural.numbers]
+        numbers = (1, 2, self.natural.extent(launch.block)) if names else (1,)
+        return all(
+            self._for_all_contents(
+                evidence, self.natural.with_number(launch, dict.fromkeys(names, number))
+            )
+            for number in numbers
+        )

@@ -1,0 +1,135 @@
+"""Launches that show a fault, and those that show none of a kernel whose callers keep a promise.
+
+The kernels are `cuda/*.cu`, made by `nvcc -ptx -arch=sm_80 -O3`. Here all rules are open: nothing
+was proved.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ptxsw.analysis.warps import Block
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Fault, Proof
+from ptxsw.correctness.witness import search
+from ptxsw.emulator.budget import Budget
+from ptxsw.parser import parse
+from ptxsw.ptx.ir import Module
+from ptxsw.verify.launches import from_json
+from tests.command_line import ptxsw
+
+HERE = Path(__file__).parent / "ptx"
+RULES = (
+    "data-race", "divergent-barrier", "warp-mask", "out-of-bounds", "misaligned-access",
+    "undefined-value", "deadlock", "async-wait",
+)  # fmt: skip
+
+
+@cache
+def program(name: str) -> Module:
+    return parse((HERE / f"{name}.ptx").read_text(), f"{name}.ptx")
+
+
+def subject(name: str, kernel: str, block: Block | None = None, launch: str = "") -> Subject:
+    module = program(name)
+    function = next(f for f in module.kernels if f.name == kernel)
+    given = from_json(launch)[0] if launch else None
+    return Subject(module, function, Budget(10.0), block, given)
+
+
+def found(
+    name: str, kernel: str, block: Block | None = None, launch: str = ""
+) -> tuple[Fault, ...]:
+    return search(
+        subject(name, kernel, block, launch), {rule: Proof(unknown="?") for rule in RULES}
+    )
+
+
+def names(module: str) -> list[str]:
+    return [f.name for f in program(module).kernels]
+
+
+# ---------------------------------------------------------------- promises
+
+
+@pytest.mark.parametrize("kernel", names("promised"))
+def test_nothing_is_said_where_a_caller_keeps_a_promise(kernel: str) -> None:
+    assert found("promised", kernel) == ()
+
+
+# ---------------------------------------------------------------- faults
+
+SHOWN: dict[str, tuple[Block, str, str]] = {
+    "reduce": ((256, 1, 1), "data-race", "put `__syncthreads()` between lines"),
+    "transpose": ((16, 16, 1), "data-race", "put `__syncthreads()` between lines"),
+    "stencil": ((128, 1, 1), "data-race", "write to another array"),
+    "total": ((128, 1, 1), "data-race", "use an atomic operation"),
+    "broadcast": ((64, 1, 1), "data-race", "put `__syncthreads()` between lines"),
+    "shuffle": ((64, 1, 1), "warp-mask", "let all lanes that the mask names come to it"),
+    "mask": ((64, 1, 1), "warp-mask", "let all lanes that the mask names come to it"),
+    "barrier": ((64, 1, 1), "divergent-barrier", "move the barrier"),
+    "unwritten": ((64, 1, 1), "undefined-value", "give it a first value"),
+    "beyond": ((64, 1, 1), "out-of-bounds", "guard the access"),
+    "vector": ((64, 1, 1), "misaligned-access", "access fewer bytes at a time"),
+    "wait_for": ((64, 1, 1), "deadlock", "write what they wait for"),
+    "count": ((64, 1, 1), "deadlock", "let all threads that are waited for come by"),
+    "copy": ((64, 1, 1), "async-wait", "wait for the copy before line"),
+}
+ERRORS = {
+    "data-race": "race", "async-wait": "a copy that", "divergent-barrier": "by part of a warp",
+    "warp-mask": "", "undefined-value": "nobody defined", "out-of-bounds": "past the",
+    "misaligned-access": "not aligned", "deadlock": "waits forever",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", SHOWN)
+def test_a_fault_is_shown_and_its_witness_replays(kernel: str, tmp_path: Path) -> None:
+    block, rule, advice = SHOWN[kernel]
+    faults = found("shown", kernel, block)
+    assert {(f.rule, f.level) for f in faults} == {(rule, "error")}
+    assert advice in faults[0].advice
+    spec = tmp_path / "witness.json"
+    for fault in faults:
+        assert fault.witness is not None
+        assert fault.witness.block == block
+        spec.write_text(json.dumps(fault.witness.json()))
+        done = ptxsw("run", HERE / "shown.ptx", "--kernel", kernel, "--launch", spec)
+        assert done.returncode != 0
+        assert ERRORS[rule] in done.stderr.decode()
+
+
+@pytest.mark.parametrize("kernel", SHOWN)
+def test_nothing_is_said_of_the_mended_twin(kernel: str) -> None:
+    assert found("shown", f"{kernel}_ok", SHOWN[kernel][0]) == ()
+
+
+def test_a_fault_is_at_the_access_that_comes_second_and_names_the_byte() -> None:
+    (fault,) = found("shown", "transpose", (16, 16, 1))
+    cfg = subject("shown", "transpose").cfg
+    assert cfg.instructions[fault.index].name == "ld.shared.f32"
+    assert fault.other is not None
+    assert cfg.instructions[fault.other].name == "st.shared.f32"
+    assert "of _ZZ9transposeE1s, which thread" in fault.what
+    assert len(fault.threads) == 2
+
+
+# ---------------------------------------------------------------- given launches
+
+
+def test_what_a_given_launch_does_is_taken_as_it_is() -> None:
+    """Indices that come twice are no fault of the kernel, but they are one of this launch."""
+    launch = {"grid": 1, "block": 64, "args": ["zeros:64:f32", "values:64:u32=1,2,3", 64]}
+    (fault,) = found("promised", "scatter", launch=json.dumps(launch))
+    assert (fault.rule, fault.level) == ("data-race", "error")
+    assert "writes scatter_param_0[" in fault.what
+
+
+def test_buffers_of_a_given_launch_end_where_it_says() -> None:
+    launch = {"grid": 1, "block": 64, "args": ["zeros:64:f32", "iota:63:u32", 64]}
+    (fault,) = found("promised", "scatter", launch=json.dumps(launch))
+    assert (fault.rule, fault.level) == ("out-of-bounds", "error")
+    assert "4 bytes past the end of scatter_param_1" in fault.what
