@@ -56,3 +56,8 @@ def read_steps(text: str, kernel: str) -> Iterator[RewriteStep]:
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise ValueError(f"a step of {kernel} cannot be read: {error}") from error
         at = text.find(begin, at + 1)
+
+
+def without_steps(text: str) -> str:
+    """A text without such comments."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_BEGIN))

@@ -73,3 +73,9 @@ SourceRootOption: TypeAlias = Annotated[
     ),
 ]
 AssumeOption: TypeAlias = Annotated[str | None, typed(values.ASSUME)]
+
+
+def is_set_by_project(context: typer.Context, name: str) -> bool:
+    """Does an option have its value from the project's settings, not from the command line?"""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT_MAP"

@@ -10,7 +10,7 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, as_json, end_if_failed, read_kernels, read_once
-from ptxsw.cli.options import BlockOption, File, KernelOption
+from ptxsw.cli.options import BlockOption, File, KernelOption, is_set_by_project
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import write_exact
 from ptxsw.cli.values import block_shape, launches
@@ -81,7 +81,7 @@ def predict(
     from ptxsw.report.prediction_text import prediction_text
 
     read_once(file, against, launch)
-    if gpu is not None and _is_set_by_project(context, "arch"):
+    if gpu is not None and is_set_by_project(context, "arch"):
         arch = None
     if arch is not None and gpu is not None:
         raise CommandError("--arch and --gpu both name the machine: give one of them")
@@ -119,8 +119,3 @@ def _arch_of(gpu: str | None) -> str | None:
         return find(gpu).arch
     except ValueError as error:
         raise CommandError(str(error)) from error
-
-
-def _is_set_by_project(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "DEFAULT_MAP"

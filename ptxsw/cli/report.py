@@ -39,6 +39,7 @@ def report(
     launch: LaunchesOption = None,
     rewrites: RewritesOption = None,
     jobs: JobsOption = None,
+    correctness: Annotated[bool, typed(command.CORRECTNESS)] = False,
     pager: PagerOption = False,
     source_root: SourceRootOption = None,
 ) -> None:
@@ -50,6 +51,7 @@ def report(
     \b
       ptxsw report jacobi.ptx --html jacobi.html
       ptxsw report jacobi.ptx --html halo.html --scheme halo --form versioned
+      ptxsw report kernel.cu --html kernel.html --correctness
       ptxsw report matmul.ptx --html banks.html --rewrites bank-conflicts --block 16x16
       PTXSW_REPORT=reports ptxsw exec -- make
       ptxsw report reports --format markdown >> $GITHUB_STEP_SUMMARY
@@ -57,5 +59,5 @@ def report(
     """
     command.run(
         file, html, scheme.value, form.value, block, rewrites, jobs, pager, launch or (),
-        source_root or (), format.value,
+        source_root or (), format.value, correctness,
     )  # fmt: skip

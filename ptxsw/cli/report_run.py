@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, end_if_failed, read_kernels, write
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
-from ptxsw.cli.terminal import paint, show, width, write_exact
+from ptxsw.cli.terminal import folded, paint, show, width, write_exact
 from ptxsw.cli.values import (
     BLOCK,
     FORM,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ptxsw.report.prediction import Prediction
     from ptxsw.report.serial import Report
     from ptxsw.report.source_files import SourceFiles
+    from ptxsw.verify.launches import Launch
 
 FORMAT = OptionRow(
     "format",
@@ -42,11 +43,15 @@ FORMAT = OptionRow(
     choices=("text", "json", "markdown"),
 )
 HTML = OptionRow("html", ("--html",), "Write one self-contained page.", "OUT.html")
+CORRECTNESS = OptionRow(
+    "correctness", ("--correctness",), "Say which faults are proved absent, as check does.",
+    kind=bool,
+)  # fmt: skip
 CODE = replace(SCHEME, help="Code for the rewrites, as for optimize.")
 AROUND = replace(FORM, help="Code around them, as for optimize.")
 
 # Typer reads `--launch` and `--source-root`, which may be given several times.
-ROWS = (FORMAT, HTML, CODE, AROUND, BLOCK, REWRITES, JOBS, PAGER)
+ROWS = (FORMAT, HTML, CODE, AROUND, BLOCK, REWRITES, CORRECTNESS, JOBS, PAGER)
 
 
 def run(
@@ -61,6 +66,7 @@ def run(
     launches: Sequence[str] = (),
     roots: Sequence[str] = (),
     format: str = "text",
+    correctness: bool = False,
 ) -> None:
     """Shows one file, or sums up a report or a directory of them. Raises CommandError, PtxError,
     OSError."""
@@ -93,6 +99,8 @@ def run(
     except ValueError as error:
         raise CommandError(str(error)) from error
     all_launched(launched, result.report)
+    if correctness:
+        result = replace(result, report=_with_verdicts(result.report, text, name, shape, launched))
     if html is None:
         _print(result.report, format, pager)
     else:
@@ -101,6 +109,32 @@ def run(
         sources = SourceFiles(None if file == "-" else str(Path(file).parent), roots)
         _write_page(html, text, name, result, sources, shape)
     end_if_failed(result.report)
+
+
+def _with_verdicts(
+    report: Report, text: str, name: str, block: tuple[int, int, int] | None,
+    launches: Mapping[str, Launch],
+) -> Report:  # fmt: skip
+    from ptxsw.correctness.verdict import NOTHING
+    from ptxsw.driver.checking import check
+
+    found = check(text, name, select="correctness", block=block, launches=launches)
+    by_name = {kernel.name: kernel for kernel in found.kernels}
+    kernels = (
+        replace(
+            kernel,
+            findings=(*(by_name[kernel.name].findings or ()), *(kernel.findings or ())),
+            verdicts={
+                rule: said
+                for rule, said in (by_name[kernel.name].verdicts or {}).items()
+                if said.reason != NOTHING
+            },
+        )
+        if kernel.name in by_name
+        else kernel
+        for kernel in report.kernels
+    )
+    return replace(report, kernels=tuple(kernels))
 
 
 def _sum_up(build: Build, name: str, html: str | None, format: str, pager: bool) -> None:
@@ -123,6 +157,7 @@ def _sum_up(build: Build, name: str, html: str | None, format: str, pager: bool)
 
 
 def _print(report: Report, format: str, pager: bool) -> None:
+    from ptxsw.correctness.verdict_lines import verdict_lines
     from ptxsw.report import text
     from ptxsw.report.serial import to_json
     from ptxsw.report.weights import ordered
@@ -135,7 +170,8 @@ def _print(report: Report, format: str, pager: bool) -> None:
     else:
         analysis = text.analysis_text(ordered(report), paint(), width(), by_source=True)
         optimization = text.optimization_text(report, paint(), width())
-        show(f"{analysis}\n{optimization}", paged=pager)
+        said = "".join(f"{folded(*line, width())}\n" for line in verdict_lines(report.kernels))
+        show(f"{analysis}\n{optimization}{said}", paged=pager)
 
 
 def _write_page(

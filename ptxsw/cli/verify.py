@@ -14,7 +14,14 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, read_kernels, read_once
-from ptxsw.cli.options import KERNELS, File, JobsOption, KernelOption, LaunchOption
+from ptxsw.cli.options import (
+    KERNELS,
+    File,
+    JobsOption,
+    KernelOption,
+    LaunchOption,
+    is_set_by_project,
+)
 from ptxsw.cli.progress import now_and_then, working
 from ptxsw.cli.values import block_shape, launches, processes, sizes
 
@@ -29,6 +36,7 @@ class Format(StrEnum):
 
 @app.command()
 def verify(
+    context: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=KERNELS)],
     second: Annotated[str, typer.Argument(metavar="B", help=KERNELS)],
     kernel: KernelOption = None,
@@ -40,6 +48,17 @@ def verify(
     also_run: Annotated[
         bool, typer.Option("--also-run", help="Run launches even if there is a proof.")
     ] = False,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="sm_XX",
+            help="Have ptxas assemble both for it, and see whether it fused mul and add alike.",
+        ),
+    ] = None,
+    cubins: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A.cubin B.cubin", help="As --arch, of what ptxas made of A and B."),
+    ] = None,
     jobs: JobsOption = None,
     accept_runs: Annotated[
         bool,
@@ -68,12 +87,15 @@ def verify(
     from ptxsw.verify.verdict import Undecided
 
     read_once(first, second, launch)
-    one, other, spec = read_kernels(first), read_kernels(second), launches(launch)
+    if cubins is not None and arch is not None and not is_set_by_project(context, "arch"):
+        raise CommandError("--arch and --cubins both say what ptxas made: give one of them")
+    one, other = read_kernels(first, arch), read_kernels(second, arch)
+    spec = launches(launch)
     try:
         with working("comparing") as step:
             verdicts = commands.compare(
                 (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds,
-                also_run=also_run, jobs=processes(jobs), step=step,
+                also_run=also_run, made=cubins or arch, jobs=processes(jobs), step=step,
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from ptxsw.cli.files import BAD_INPUT, CommandError
+from ptxsw.cost.cubin import BadCubin
 from ptxsw.driver.workers import spread
 from ptxsw.parser import parse
 from ptxsw.ptx.cxx_names import chosen, readable
@@ -23,6 +25,7 @@ from ptxsw.simt import Counters, LaunchResult, launch
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.toolchain.ptxas import AssemblyError, NoCodeForTarget, NoPtxas, assemble
 from ptxsw.verify.arguments import Data, parse_argument
+from ptxsw.verify.contraction import MachineCode, fuses
 from ptxsw.verify.launches import Launch, Shape, buffers
 from ptxsw.verify.runs import contents_of, placed
 from ptxsw.verify.verdict import (
@@ -50,17 +53,23 @@ def compare(
     seeds: int,
     *,
     also_run: bool = False,
+    made: Made | None = None,
     jobs: int = 1,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[Named]:
     """The verdict on each kernel of two texts, in `jobs` processes; `step` is told how far it is.
-    Raises ParseError; ValueError where there is no such kernel; CommandError for a text that ptxas
+    `made` says what ptxas made of both, which is looked at if anything hangs on it. Raises
+    ParseError; ValueError where there is no such kernel; CommandError for a text that ptxas
     refuses."""
     if kernel is not None:
         kernel = in_ptx(parse(texts[0], names[0]), kernel)
     asked = question(*texts, names, launches=launches, seeds=range(1, seeds + 1), also_run=also_run)
     functions = asked.kernels(kernel)
     _refuse(asked, texts)
+    if made is not None and any(map(fuses, (asked.first, asked.second))):
+        step("machine code")
+        codes = _machine_code(texts, names, made)
+        asked = replace(asked, machine_code=codes)
     step(functions[0].name)
     verdicts: list[Verdict | None] = [None] * len(functions)
     order = range(len(functions))
@@ -71,6 +80,35 @@ def compare(
         if len(functions) > 1:
             step(f"{done} of {len(functions)} kernels")
     return [(f.name, v) for f, v in zip(functions, verdicts, strict=True) if v is not None]
+
+
+# ---------------------------------------------------------------- machine code
+
+Made = str | tuple[str, str]
+"""An architecture for which ptxas makes machine code of two texts, or the paths of two cubins."""
+
+
+def _machine_code(
+    texts: tuple[str, str], names: tuple[str, str], made: Made
+) -> tuple[MachineCode, MachineCode]:
+    """What ptxas made of products and sums of both. Raises CommandError where nothing is made of a
+    text, or a file is no cubin."""
+    from ptxsw.cost.fused import assembled, given
+
+    codes = []
+    for which, (text, name) in enumerate(zip(texts, names, strict=True)):
+        if isinstance(made, str):
+            try:
+                codes.append(assembled(text, name, made))
+            except (NoPtxas, AssemblyError) as error:
+                raise CommandError(f"{name}: {str(error).splitlines()[0]}") from error
+        else:
+            path = Path(made[which])
+            try:
+                codes.append(given(text, name, path.read_bytes()))
+            except BadCubin as error:
+                raise CommandError(f"{path}: {error}") from error
+    return codes[0], codes[1]
 
 
 # ---------------------------------------------------------------- what ptxas refuses
@@ -184,7 +222,10 @@ def _to_json(verdict: Verdict) -> dict[str, Any]:
         told["schedule"] = None if shown is None else shown.seed
         told["condition"] = None if shown is None else shown.condition or None
     else:
-        told |= {"launches": verdict.launches, "runs": verdict.runs}
+        contraction = None if verdict.contraction is None else to_builtins(verdict.contraction)
+        told |= {
+            "launches": verdict.launches, "runs": verdict.runs, "contraction": contraction,
+        }  # fmt: skip
     if isinstance(verdict, Undecided):
         told["sides"] = list(verdict.sides)
         if verdict.failures:

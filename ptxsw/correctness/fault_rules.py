@@ -44,10 +44,22 @@ class FaultRule(Struct, frozen=True):
 
 RULES: tuple[FaultRule, ...] = (
     FaultRule(
+        "divergent-barrier",
+        "A barrier that only some threads of a block reach.",
+        "no divergent barrier",
+        "divergent_barrier",
+    ),
+    FaultRule(
         "out-of-bounds",
         "A thread reads or writes outside an array.",
         "no access out of bounds",
         "out_of_bounds",
+    ),
+    FaultRule(
+        "misaligned-access",
+        "An address is no multiple of the size of what is read or written there.",
+        "no misaligned access",
+        "misaligned_access",
     ),
     FaultRule(
         "warp-mask",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import prod
 
 from msgspec import Struct
 
 from ptxsw.analysis.warps import Block
+from ptxsw.correctness.barriers import BlockBarriers
+from ptxsw.correctness.block_values import BlockValues
 from ptxsw.correctness.verdict import Assumption
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate
@@ -48,6 +51,11 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
     def solver(self) -> Solver:
         """For all questions about this kernel."""
         return Solver(self.budget.seconds / 3)
+
+    @cached_property
+    def barriers(self) -> BlockBarriers:
+        values = BlockValues(self.trace, None if self.shape is None else prod(self.shape))
+        return BlockBarriers(self.trace, self.shape, values.same)
 
     def line(self, index: int) -> int:
         """Of an instruction, in the PTX."""

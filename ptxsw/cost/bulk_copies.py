@@ -25,9 +25,11 @@ _OTHERS: Final = frozenset({"prefetch", "reduce"})  # of what `cp` does in bulk
 
 
 class BulkBytes(NamedTuple):
-    """Bytes between shared memory and the second-level cache, and what of them is not known."""
+    """Bytes between shared memory and the second-level cache, for each warp that shares them and of
+    the block, and what of them is not known."""
 
     bytes: Interval
+    of_block: Interval
     unmodelled: tuple[str, ...]
 
 
@@ -56,8 +58,9 @@ def bulk_bytes(cfg: Cfg, blocks: Sequence[int], value: Value, threads: int | Non
     )
     alone = not any("multicast::cluster" in one.modifiers for one in copies)
     least = on_heaviest_path(cfg, blocks, sums) if alone else 0.0  # blocks share what is multicast
-    each = Interval(least, sum(sums.values())) / warps
-    return BulkBytes(each, tuple(f"the bytes of {name}" for name in unknown))
+    every_byte = Interval(least, sum(sums.values()))
+    names = tuple(f"the bytes of {name}" for name in unknown)
+    return BulkBytes(every_byte / warps, every_byte, names)
 
 
 def _sharing(opcodes: Set[str], threads: int | None) -> Interval:

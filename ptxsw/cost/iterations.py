@@ -16,6 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, LINE, SECTOR
+from ptxsw.analysis.warp_roles import working_loops
 from ptxsw.cost.accesses import access_figures, unmeasured
 from ptxsw.cost.account import Account, Interval, exactly, total
 from ptxsw.cost.bulk_copies import bulk_bytes
@@ -32,7 +33,6 @@ from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.tensor import constants, tensor_in
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.loop_exits import waits_for_mbarrier
 from ptxsw.ptx import isa
 
 _WORD: Final = 4  # bytes
@@ -42,7 +42,7 @@ class Stretch(Struct, frozen=True):
     """Code that is looked at by itself: a loop by the label of its header, or all of a kernel
     where `label` is None. `line` is that of its first instruction. `unknown` are the lines of
     accesses of which it is not known what a warp touches, `unmeasured` their positions; `accesses`
-    are the positions and names of all."""
+    are the positions and names of all. `header` is the block with which a loop begins."""
 
     label: str | None
     line: int
@@ -50,6 +50,7 @@ class Stretch(Struct, frozen=True):
     unknown: tuple[int, ...]
     unmeasured: frozenset[int] = frozenset()
     accesses: tuple[tuple[int, str], ...] = ()
+    header: int | None = None
 
 
 def stretches(
@@ -64,15 +65,7 @@ def stretches(
     run only where a test of ours fails. `offset` tells where in the text that `code` was made from
     a place of the trace's text is. Of `unknown` accesses nothing is taken to be known."""
     cfg = trace.cfg
-    fallback = fallback_blocks(cfg)
-    working = {
-        header: loop
-        for header, loop in cfg.loops.items()
-        if header not in fallback and not waits_for_mbarrier(cfg, loop)
-    }
-    around = {loop.parent for loop in working.values()}
-    inner = [loop for header, loop in working.items() if header not in around]
-    inner.sort(key=lambda loop: cfg.blocks[loop.header].start)
+    inner = [cfg.loops[header] for header in working_loops(cfg, fallback_blocks(cfg))]
     reader = _Reader(gpu, trace, block, code, offset, unknown)
     if not inner:
         return tuple(reader.read(None, frozenset(cfg.order), frozenset(_always(cfg))))
@@ -149,7 +142,7 @@ class _Reader:
         label = None if header is None else cfg.name(header).partition("@")[0]  # less its scope
         lines = tuple(map(self._line, sorted(unknown)))
         names = tuple((a.index, a.instruction.name) for a in accesses)
-        yield Stretch(label, self._line(min(inside)), account, lines, unknown, names)
+        yield Stretch(label, self._line(min(inside)), account, lines, unknown, names, header)
 
     def _known(self, access: Access) -> bool:
         return self._figures[access.index].known

@@ -117,6 +117,12 @@ def read(
     return Sass(sass.arch, tuple(kernels), "; ".join(filter(None, (sass.note, problem))))
 
 
+def codes(ptx: str, arch: str, *, timeout: float | None = None) -> dict[str, bytes]:
+    """The machine code of each function of a text, as `read` has it. Raises what `read` does."""
+    options = ("-c",) if _LINKED_LATER.search(ptx) else ()
+    return _codes(cubin.read(assemble(ptx, arch, options=options, timeout=timeout).cubin))
+
+
 def _codes(parsed: cubin.Cubin) -> dict[str, bytes]:
     return {function.name: function.code for function in parsed.functions}
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.warps import Warps
 from ptxsw.cost.accesses import access_figures, kernel_figures
+from ptxsw.cost.roles import roles_of
 from ptxsw.driver.outcome import kernel_report
 from ptxsw.driver.passes import Passes, considered
 from ptxsw.findings.judge import executed, judged, of_kernel
@@ -18,6 +19,7 @@ from ptxsw.ptx.failures import stage
 from ptxsw.report.describe import describe
 from ptxsw.report.figures import shown
 from ptxsw.report.over_stores import REWRITES, concerned, with_over_stores
+from ptxsw.report.warp_roles import shown_roles
 
 if TYPE_CHECKING:
     from ptxsw.changes.options import Options
@@ -65,6 +67,7 @@ class Description(Struct, frozen=True):
         described = replace(
             kernel, accesses=accesses, rows=rows, block=block,
             figures=shown(kernel_figures(trace, shape, accesses=figures)),
+            roles=shown_roles(roles_of(trace, shape), {}, {}) or None,
         )  # fmt: skip
         return judged(trace, described, threads, arch, executed=run)
 

@@ -21,6 +21,7 @@ from ptxsw.cost.iterations import Stretch, stretches
 from ptxsw.cost.occupancy import Occupancy as Resident
 from ptxsw.cost.occupancy import limits, targets
 from ptxsw.cost.occupancy import occupancy as resident_blocks
+from ptxsw.cost.roles import of_block, roles_of, tiles
 from ptxsw.driver.batches import alone
 from ptxsw.driver.kernel_state import KernelState
 from ptxsw.driver.outcome import kernel_report
@@ -34,7 +35,8 @@ from ptxsw.ptx.ir import Function, Module
 from ptxsw.ptx.patterns import pattern
 from ptxsw.report import prediction as model
 from ptxsw.report.figures import shown
-from ptxsw.report.model import Figures
+from ptxsw.report.model import Figures, Role
+from ptxsw.report.warp_roles import shown_roles
 from ptxsw.rewrites import REGISTERS, REWRITES, named
 
 if TYPE_CHECKING:
@@ -96,9 +98,11 @@ class PredictedText:
             notes += self._seen_to_need(function)
         if launch is None:
             iterations = self._iterations(function, block, fits, unknown)
+            roles = self._roles(function, block, fits)
             notes.append(_NO_LAUNCH)
         else:
             iterations, said = self._launched(function, launch, fits, shared)
+            roles = shown_roles(roles_of(self._run(function)[1], block), {}, {})
             notes.append(said)
         occupancy = None
         if fits is not None and threads is not None:
@@ -108,7 +112,7 @@ class PredictedText:
         name = readable(function.name)
         return model.Kernel(
             function.name, name, launch is not None, iterations, occupancy, (), tuple(notes),
-            figures=self._figures(function, block),
+            figures=self._figures(function, block), roles=roles,
         )  # fmt: skip
 
     # ------------------------------------------------------------ what it needs
@@ -171,14 +175,39 @@ class PredictedText:
     ) -> tuple[model.Stretch, ...]:
         """One iteration of each loop. `offset` tells where in the text that `code` was made from a
         place of the trace's text is. Of `unknown` accesses nothing is taken to be known."""
-        warps = Interval(1.0, float(limits(self._limits).warps))
-        if fits is not None and fits.warps:
-            warps = exactly(float(fits.warps))
+        warps, blocks = self._beside(fits)
         self.last_stretches = stretches(self._gpu, trace, block, code, offset, unknown)
+        runs = {loop.header: len(r.warps) for r in roles_of(trace, block) for loop in r.loops}
         return tuple(
-            model.of_iteration(stretch, iteration(self._gpu, stretch.account, warps))
+            model.of_iteration(
+                stretch,
+                iteration(
+                    self._gpu, stretch.account,
+                    blocks * runs[stretch.header] if stretch.header in runs else warps,
+                ),
+            )
             for stretch in self.last_stretches
-        )
+        )  # fmt: skip
+
+    def _beside(self, fits: Resident | None) -> tuple[Interval, Interval]:
+        """The warps and the blocks that a multiprocessor holds."""
+        if fits is not None and fits.warps:
+            return exactly(float(fits.warps)), exactly(float(fits.blocks))
+        most = limits(self._limits)
+        return Interval(1.0, float(most.warps)), Interval(1.0, float(most.blocks))
+
+    def _roles(
+        self, function: Function, block: tuple[int, int, int] | None, fits: Resident | None
+    ) -> tuple[Role, ...]:
+        """What the roles of its warps do, and how long each takes for an iteration of a block; of a
+        kernel whose loops were looked at last."""
+        roles, times = roles_of(self._run(function)[1], block), dict[int, float]()
+        accounts = {each.header: each.account for each in self.last_stretches}
+        for role in roles:
+            for header in (loop.header for loop in role.loops if loop.header in accounts):
+                whole = of_block(accounts[header], len(role.warps))
+                times[header] = iteration(self._gpu, whole, self._beside(fits)[1]).time.low
+        return shown_roles(roles, times, tiles(roles))
 
     def effects(
         self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel

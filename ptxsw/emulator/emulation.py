@@ -136,7 +136,7 @@ class Emulation:
             {a: t for entered in self.joins.entered.values() for a, t in
             entered.iterations.items()}, {entered.count: entered.entries for entered in
             self.joins.entered.values()}, self.facts, self.steps,
-            self.names,
+            self.names, self.record.decisions(),
         )  # fmt: skip
 
     def paths_around(
@@ -312,7 +312,7 @@ class Emulation:
         if last is None or not ends_block(last) or last.guard is None:
             return self._fork(state, [(s, None) for s in block.successors])
         taken = self.machine.guard(state, last)
-        self._decided(block, (taken,))
+        self._decided(block, (taken,), state)
         fall = self.terms.not_(taken)
         if last.opcode != "bra":  # a guarded exit: those who stay
             return self._fork(state, [(s, fall) for s in block.successors])
@@ -331,9 +331,9 @@ class Emulation:
         guard = self.machine.guard(state, branch)
         index = self.machine.read(branch.operands[0], self.machine.get(state))
         if not block.table or len(block.table) > _MAX_TARGETS or isinstance(index, int):
-            self._decided(block, (guard, self.terms.fresh("brx", 1)))
+            self._decided(block, (guard, self.terms.fresh("brx", 1)), state)
             return [(s, None) for s in block.successors]
-        self._decided(block, (guard, index))
+        self._decided(block, (guard, index), state)
         sides: dict[int, Term] = {}
         if branch.guard is not None:
             sides[block.number + 1] = self.terms.not_(guard)
@@ -343,12 +343,12 @@ class Emulation:
             sides[target] = self.terms.or_(sides[target], chosen) if target in sides else chosen
         return [(s, sides[s]) for s in block.successors]
 
-    def _decided(self, block: Block, values: tuple[Term, ...]) -> None:
+    def _decided(self, block: Block, values: tuple[Term, ...], state: State) -> None:
         """The values that decide where the branch at a block's end goes."""
         vary = [v for v in values if v.kind is not op.CONST]
         self.joins.predicates.setdefault(block.number, {}).update(dict.fromkeys(vary or values))
         if self.recording:
-            self.record.branch(block.end - 1, values)
+            self.record.branch(block.end - 1, values, state)
 
     def _fork(
         self, state: State, sides: Sequence[tuple[int, Term | None]]

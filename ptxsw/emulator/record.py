@@ -50,7 +50,7 @@ class Record:
         self._digits: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._pointers: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._first: dict[tuple[int, Reg], Term] = {}
-        self._decided: dict[int, set[tuple[Term, ...]]] = {}
+        self._decided: dict[int, dict[tuple[Term | int, ...], frozenset[Term]]] = {}
         self._read: dict[int, dict[tuple[Term | int, ...], frozenset[Term]]] = {}
         self.branches: dict[int, Variance] = {}
         self.registers: dict[Reg, Variance] = {}
@@ -65,6 +65,9 @@ class Record:
 
     def step(self, step: Step, state: State, index: int, touch: MemoryAccess | None) -> None:
         """An instruction was run; `state` is what it left."""
+        if step.instruction.guard is not None and isa.has(step.instruction, isa.Trait.BARRIER):
+            goes = self._machine.guard(state, step.instruction)
+            _note(self._decided.setdefault(index, {}), (goes,), state)
         for reg, width in step.dests:
             if reg in self._tracked:  # others are not followed through every instruction
                 assert reg is not None
@@ -90,10 +93,10 @@ class Record:
             most = max(most, self._path_variance(self._cfg.block_of[index]))
         self.registers[reg] = most
 
-    def branch(self, index: int, values: tuple[Term, ...]) -> None:
+    def branch(self, index: int, values: tuple[Term, ...], state: State) -> None:
         """A branch was run; `values` decided where it went."""
-        decided = self._decided.setdefault(index, set())
-        decided.add(values)
+        decided = self._decided.setdefault(index, {})
+        _note(decided, values, state)
         seen = max(self.branches.get(index, Variance.UNIFORM), *(v.variance for v in values))
         if len(decided) > 1 and seen < Variance.LANE:
             seen = max(seen, self._path_variance(self._cfg.block_of[index]))
@@ -119,7 +122,10 @@ class Record:
         return tuple(starmap(LoadedPointer, _values(self._pointers)))
 
     def operands(self) -> dict[int, tuple[OperandValues, ...]]:
-        return {i: tuple(starmap(OperandValues, seen.items())) for i, seen in self._read.items()}
+        return _operands(self._read)
+
+    def decisions(self) -> dict[int, tuple[OperandValues, ...]]:
+        return _operands(self._decided)
 
     def _access(self, index: int) -> Access:
         instruction = self._cfg.instructions[index]
@@ -161,6 +167,12 @@ def _values(
     """What registers hold at instructions, in order."""
     for (index, reg), seen in sorted(held.items(), key=lambda item: item[0][0]):
         yield index, reg, tuple(starmap(Held, seen.items()))
+
+
+def _operands(
+    read: Mapping[int, Mapping[tuple[Term | int, ...], frozenset[Term]]],
+) -> dict[int, tuple[OperandValues, ...]]:
+    return {index: tuple(starmap(OperandValues, seen.items())) for index, seen in read.items()}
 
 
 def _note(seen: dict[_Key, frozenset[Term]], key: _Key, state: State) -> None:

@@ -150,6 +150,9 @@ class Trace(Struct, frozen=True, dict=True):
     """What each instruction does to a state; None of those that the run passes over."""
     followed: frozenset[str] = frozenset()
     """The names of the instructions whose operands it has."""
+    decisions: Mapping[int, tuple[OperandValues, ...]] = field(default_factory=dict)
+    """What decides, on one or more paths, where a branch goes, and whether a guarded barrier is
+    made: predicates, and of `brx.idx` the index."""
 
     @property
     def global_loads(self) -> tuple[Access, ...]:

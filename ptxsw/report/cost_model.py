@@ -1,4 +1,4 @@
-"""What a kernel costs, as reports give it: figures and what mode auto decided by them."""
+"""What a kernel costs, as reports give it: figures, roles of warps, and what mode auto decided."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from ptxsw.report.fields import Count, one_of, says
+from ptxsw.report.fields import Count, Line, one_of, says
 
 
 class Totals(Struct, frozen=True):
@@ -41,6 +41,41 @@ class Figures(Struct, frozen=True, omit_defaults=True):
     unknown: Annotated[Count, says("Accesses whose addresses are not known, so that they range.")]
     registers: Annotated[Count | None, says("Of a thread.")] = None
     shared: Annotated[Count | None, says("Bytes of a block, static ones.")] = None
+
+
+class RoleLoop(Struct, frozen=True, omit_defaults=True):
+    """An innermost loop of a role. None: not known."""
+
+    label: str
+    line: Line
+    work: Annotated[tuple[str, ...], says("What it does beside computing and waiting.")]
+    bytes: Annotated[
+        tuple[float, float] | None, says("That bulk copies move in an iteration: [least, most].")
+    ] = None
+    barriers: Annotated[
+        Count | None, says("How many mbarriers it waits for, one after the other.")
+    ] = None
+    stages: Annotated[
+        Count | None, says("How many iterations ahead of their readers copies may be.")
+    ] = None
+    on_the_way: Annotated[
+        Count | None, says("Bytes of copies that all its mbarriers wait for at most.")
+    ] = None
+    registers: Annotated[Count | None, says("Of a thread, by setmaxnreg.")] = None
+    at_least: Annotated[
+        float | None, says("Cycles of a multiprocessor in which a block does an iteration.")
+    ] = None
+    tiles: Annotated[
+        Count | None, says("That pass the mbarriers which loops of roles share, in an iteration.")
+    ] = None
+
+
+class Role(Struct, frozen=True, omit_defaults=True):
+    """Warps of a block that run the same loops, and what they do where they run none."""
+
+    warps: Annotated[tuple[Count, ...], says("Their numbers in the block.")]
+    loops: tuple[RoleLoop, ...]
+    work: tuple[str, ...] = ()
 
 
 class Cost(Struct, frozen=True, omit_defaults=True):

@@ -39,6 +39,8 @@ from ptxsw.report.tables import (
     row_table,
     wavefront_table,
 )
+from ptxsw.report.warp_roles import TITLE as ROLES
+from ptxsw.report.warp_roles import role_table
 from ptxsw.report.weights import moved_sectors, waste, wavefronts, weight, worst_first
 
 _MOST_SMT2 = 1_000_000  # characters of proofs in one file
@@ -290,6 +292,7 @@ def _tables(kernel: Kernel, predicted: Sequence[tuple[str, Table]]) -> dict[str,
         *predicted,
         ("Accesses", access_table(kernel.accesses or ())),
         ("Rows: addresses that differ by constants", row_table(kernel.rows or ())),
+        (ROLES, role_table(kernel.roles or ())),
         ("Rewrites", rewrite_table(kernel)),
         ("Rewrites", change_table(kernel)),
         ("Wavefronts of shared memory", wavefront_table(kernel)),

@@ -16,6 +16,8 @@ from ptxsw.ptx.failures import Failure
 from ptxsw.report.cost_model import Cost as Cost
 from ptxsw.report.cost_model import Decision as Decision
 from ptxsw.report.cost_model import Figures as Figures
+from ptxsw.report.cost_model import Role as Role
+from ptxsw.report.cost_model import RoleLoop as RoleLoop
 from ptxsw.report.cost_model import Totals as Totals
 from ptxsw.report.fields import (
     EMPTY,
@@ -367,6 +369,9 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
     ] = None
     totals: Totals | None = None
     figures: Figures | None = None
+    roles: Annotated[
+        tuple[Role, ...] | None, says("Of warps, where some run loops that others do not.")
+    ] = None
     failed: Annotated[
         Failure | None, says("Why ptxsw could not finish it. Absent where it could.")
     ] = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 
 from ptxsw.ptx.failures import Failure
-from ptxsw.report.model import Figures
+from ptxsw.report.model import Figures, Role
 
 if TYPE_CHECKING:
     from ptxsw.cost.account import Interval
@@ -125,6 +125,7 @@ class Kernel(Struct, frozen=True):
     pairs: tuple[tuple[int, int], ...] = ()
     """Which of `stretches` stands for which of `against`, by their numbers."""
     figures: Figures | None = None  # of all its code, no loop weighed
+    roles: tuple[Role, ...] = ()  # of warps that run beside each other
 
 
 def failed_kernel(name: str, shown: str | None, failed: Failure) -> Kernel:

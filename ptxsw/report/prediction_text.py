@@ -17,6 +17,7 @@ from ptxsw.report.prediction import (
     Stretch,
 )
 from ptxsw.report.tables import Table
+from ptxsw.report.warp_roles import TITLE, role_lines
 
 _BAR: Final = 32  # characters of the longest bar
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
@@ -44,6 +45,9 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
         yield f"  {_compared(kernel.stretches[number], kernel.against[counterpart])}"
     if len(kernel.pairs) < len(kernel.against):
         yield "  the other text: not all of its loops could be paired with one here"
+    if kernel.roles:
+        yield f"  {TITLE[0].lower()}{TITLE[1:]}"
+        yield from (f"    {line}" for line in role_lines(kernel.roles))
     if kernel.occupancy is not None:
         yield from _occupancy(kernel.occupancy)
     if kernel.effects:

@@ -23,6 +23,7 @@ from ptxsw.report.tables import (
     told_once,
     wavefront_table,
 )
+from ptxsw.report.warp_roles import TITLE, role_table
 
 Some = TypeVar("Some", bound=Contents)
 Draw = Callable[[Table], list[str]]
@@ -161,6 +162,9 @@ def _analysis(
     if kernel.accesses and kernel.rows:
         yield ""
         yield from draw(row_table(kernel.rows))
+    if kernel.roles:
+        yield f"\n{TITLE}:\n" if draw is draw_markdown else f"\n  {TITLE}"
+        yield from draw(role_table(kernel.roles))
 
 
 def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:

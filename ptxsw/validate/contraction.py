@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ptxsw.ptx.ir import Instruction, Reg, leaves
+from ptxsw.ptx.ir import Instruction, Module, Reg, leaves
 from ptxsw.semantics.floating import ROUNDING
 
 _SUMS = frozenset({"add", "sub"})
@@ -24,6 +24,11 @@ _FLOATS = ("f", "bf")
 def is_open_sum(instruction: Instruction) -> bool:
     """Is it a floating-point sum or difference that may be fused with a product?"""
     return instruction.opcode in _SUMS and _is_open(instruction)
+
+
+def is_open_product(instruction: Instruction) -> bool:
+    """Is it a floating-point product that may be fused with a sum?"""
+    return instruction.opcode == "mul" and _is_open(instruction)
 
 
 def _is_open(instruction: Instruction) -> bool:
@@ -40,7 +45,7 @@ def products(instructions: Sequence[Instruction]) -> frozenset[Reg]:
     held: set[Reg] = set()
     moves: list[tuple[set[Reg], set[Reg]]] = []
     for i in instructions:
-        if i.opcode == "mul" and _is_open(i):
+        if is_open_product(i):
             held.update(_registers(i.operands[:1]))
         elif i.opcode in _MOVES:
             moves.append((_registers(i.operands[:1]), _registers(i.operands[1:])))
@@ -62,3 +67,13 @@ def pairs(instructions: Sequence[Instruction]) -> Counter[str]:
     sums = [i for i in instructions if is_open_sum(i)]
     held = products(instructions) if sums else frozenset()
     return Counter(i.name for i in sums if not held.isdisjoint(_registers(i.operands[1:])))
+
+
+def may_fuse(module: Module, instructions: Sequence[Instruction]) -> bool:
+    """May ptxas fuse any of a kernel's products and sums, or of those in functions that it may
+    call?"""
+    if pairs(instructions):
+        return True
+    calls = any(i.opcode == "call" for i in instructions)
+    functions = (f for f in module.functions if f.kind == "func" and f.body_span is not None)
+    return calls and any(pairs(f.body.instructions) for f in functions)

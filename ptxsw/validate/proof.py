@@ -19,7 +19,7 @@ from ptxsw.emulator.budget import Budget
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx.ir import Instruction
 from ptxsw.validate.basis import Lost
-from ptxsw.validate.contraction import pairs
+from ptxsw.validate.contraction import may_fuse
 from ptxsw.validate.cut_point_map import CutPointMap
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
@@ -146,7 +146,8 @@ class Validation:
             len(first) == len(second) and all(map(_is_same, first, second))
         ):
             return
-        if (pairs(first) or pairs(second)) and not basis.rest_on(CONTRACTION):
+        open_ = any(may_fuse(text.module, text.cfg.instructions) for text in (basis.old, basis.new))
+        if open_ and not basis.rest_on(CONTRACTION):
             raise GiveUp(f"{CONTRACTION} is not assumed, and ptxas may fuse products and sums")
 
     @property

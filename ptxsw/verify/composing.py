@@ -41,13 +41,14 @@ def _texts(old: Text, new: Text, steps: Sequence[RewriteStep]) -> Iterator[Text]
     module, kernel = old
     whole, span = module.source.text, kernel.span
     for step in steps[:-1]:
-        body = _edited(whole[span.start : span.end], step.edits)
+        body = edited(whole[span.start : span.end], step.edits)
         text = parse(whole[: span.start] + body + whole[span.end :])
         yield text, next(f for f in text.kernels if f.name == kernel.name)
     yield new
 
 
-def _edited(text: str, edits: Sequence[Replaced]) -> str:
+def edited(text: str, edits: Sequence[Replaced]) -> str:
+    """A text with some places replaced, in order. Raises ValueError where one lies outside."""
     parts, at = [], 0
     for start, end, new in edits:
         if not at <= start <= end <= len(text):

@@ -9,7 +9,7 @@ depend on the schedule says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.simt import MemoryFault
 from ptxsw.simt.state import Livelock, PastDynamicShared, Runaway
+from ptxsw.verify.contraction import fused_otherwise
 from ptxsw.verify.invented import Inventor
 from ptxsw.verify.launches import Launch, amended
 from ptxsw.verify.runs import LIMIT, Outcome, differing, run
@@ -63,6 +64,7 @@ class Comparison(Struct):
     work: int = 0  # as `WORK` counts it
     sides: dict[tuple[int, str], list[int]] = field(default_factory=dict)
     """By text (0 or 1) and function, which sides of each guard ran."""
+    open: bool = False  # launches differ unless ptxas fuses products and sums
 
     def ran(self, text: int, launch: Launch, outcome: Outcome) -> Outcome:
         """Counts a run."""
@@ -175,7 +177,10 @@ class _Both:
         if (grows or self.inventor is not None) and not launch.shared:
             launch, first, second = _with_room(self.a, self.b, self.kernel, launch, first, second)
         self._told(launch, idle=first.idle)
-        if second.same(first):
+        same = second.same(first)
+        if not same and self._is_open(launch):
+            return False
+        if same:
             if first.idle:
                 self.comparison.skipped.append("the first kernel does nothing that can be seen")
                 return False
@@ -221,6 +226,20 @@ class _Both:
             second = run(self.b, self.kernel, launch)
         return self.comparison.ran(1, launch, second)
 
+    def _is_open(self, launch: Launch, seed: int | None = None) -> bool:
+        """Do the kernels do the same if ptxas fuses what products and sums it may? Asked only once
+        they differ as they stand."""
+        same = any(
+            run(b, self.kernel, launch, seed).same(run(a, self.kernel, launch))
+            for a, b in self._fused
+        )
+        self.comparison.open |= same
+        return same
+
+    @cached_property
+    def _fused(self) -> list[tuple[Module, Module]]:
+        return fused_otherwise(self.a, self.b, self.kernel)
+
     def _steady(self, launch: Launch, first: Outcome, seeds: Sequence[int]) -> bool:
         self.comparison.work += min(_STEADY, 8 * first.steps)
         if _steady(self.a, self.kernel, launch, first, seeds):
@@ -238,7 +257,7 @@ class _Both:
                     return
                 outcome = run(self.b, self.kernel, launch, seed, merge_iterations=self.merge)
                 self.comparison.ran(1, launch, outcome)
-                if outcome.same(first):
+                if outcome.same(first) or self._is_open(launch, seed):
                     continue
                 if not self._steady(launch, first, (seed, *self.seeds)):
                     self.comparison.launches -= 1
@@ -261,7 +280,7 @@ class _Both:
                 return False
             two = run(self.b, self.kernel, other, limit=max(_VARIED_LIMIT, 8 * one.steps))
             late = isinstance(two.error, Runaway) and not isinstance(second.error, Runaway)
-            return not late and not two.same(one)
+            return not (late or two.same(one) or self._is_open(other))
 
         # A launch that was given keeps its block and its arguments.
         changes = simpler_grids if self.inventor is None else partial(

@@ -162,10 +162,10 @@ def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
             reasons.append(str(outcome))
     except OutOfTime:
         return Unproved(f"a proof would take more than {SECONDS:.0f} s")
-    return Unproved(reasons[0] + _open_bits(old, new))
+    return Unproved(reasons[0] + open_bits(old, new))
 
 
-def _open_bits(old: Function, new: Function) -> str:
+def open_bits(old: Function, new: Function) -> str:
     """Whether bits are open that ptxas decides: products that it may fuse with sums in one text
     only."""
     one, other = (sum(pairs(f.body.instructions).values()) for f in (old, new))

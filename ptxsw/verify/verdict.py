@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import Unsupported
@@ -13,10 +14,11 @@ from ptxsw.ptx.failures import Failure, failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.simt.run import require_64_bits
 from ptxsw.verify.constants import constants
+from ptxsw.verify.contraction import Contraction, MachineCode, is_open, settled, totalled
 from ptxsw.verify.differential import Comparison, Difference, compare
 from ptxsw.verify.invented import Inventor
 from ptxsw.verify.launches import Launch
-from ptxsw.verify.proving import Proof, Unproved, beyond_runs, prove
+from ptxsw.verify.proving import Proof, Unproved, beyond_runs, open_bits, prove
 from ptxsw.verify.sides import sides, traced
 
 SEEDS = (1, 2, 3)
@@ -31,12 +33,17 @@ class Proved(Struct, frozen=True):
     """Runs of a kernel in all, under several schedules."""
     assumptions: tuple[str, ...] = ()
     """What the proof rests on, by the names that `optimize --assume` has."""
+    contraction: Contraction | None = None
+    """What ptxas made of sums that it may fuse with products; None if machine code was not given,
+    or nothing is open. If it is shown that it chose alike, `same-contraction` is no assumption."""
 
     def __str__(self) -> str:
-        resting = f", assuming {', '.join(self.assumptions)}" if self.assumptions else ""
-        if not self.launches:
-            return f"proved{resting}"
-        return f"proved{resting}; {_tested(self.launches, self.runs)}"
+        said = [f", assuming {', '.join(self.assumptions)}" if self.assumptions else ""]
+        if self.contraction is not None:
+            said.append(str(self.contraction))
+        if self.launches:
+            said.append(_tested(self.launches, self.runs))
+        return "proved" + "; ".join(said)
 
 
 class Different(Struct, frozen=True):
@@ -76,12 +83,15 @@ class Undecided(Struct, frozen=True):
     """Faults of ptxsw itself, for which nothing is known of a kernel."""
     sides: tuple[int, int] = (0, 0)
     """How many sides of guards and branches the launches took, of how many, in both texts."""
+    contraction: Contraction | None = None
+    """As for `Proved`."""
 
     def __str__(self) -> str:
         taken, every = self.sides
         covered = f" ({taken} of {every} sides of branches and guards ran)" if every else ""
         tested = _tested(self.launches, self.runs)
-        return f"not decided: {tested}{covered}; not proved\n{self.reason}"
+        said = "" if self.contraction is None else f"\n{self.contraction}"
+        return f"not decided: {tested}{covered}; not proved\n{self.reason}{said}"
 
 
 def _tested(launches: int, runs: int) -> str:
@@ -110,6 +120,8 @@ class Question(Struct, frozen=True):
     """Is a proof tried?"""
     also_run: bool = False
     """Do launches run if there is a proof?"""
+    machine_code: tuple[MachineCode, MachineCode] | None = None
+    """What ptxas made of the products and sums of both texts, if that is known."""
 
     def kernels(self, name: str | None) -> list[Function]:
         """Those of the first text, or the one of a name. Raises ValueError where there is none."""
@@ -155,6 +167,7 @@ def verify(
     names: tuple[str, str] = ("<first>", "<second>"),
     symbolic: bool = True,
     also_run: bool = False,
+    machine_code: tuple[MachineCode, MachineCode] | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
     """Do two PTX texts do the same? Of all kernels, or of one.
@@ -162,12 +175,15 @@ def verify(
     Only a proof says yes: launches can show a difference, and never that there is none.
     `launches` are those to compare on (default: invented for the kernel), `seeds` the
     fuzzed schedules. A proof ends the work unless `also_run`; without `symbolic` none is tried.
-    The first kernel that differs ends it, too. `step` is told each kernel when its turn comes.
+    `machine_code` (of each text, by `ptxsw.cost.fused.assembled` or `given`) says which products
+    and sums ptxas has fused. The first kernel that differs ends it, too. `step` is told each kernel
+    when its turn comes.
     Raises ParseError; Unsupported for 32-bit addresses; ValueError where there is no such kernel.
     """
     asked = question(
-        a, b, names, launches=launches, seeds=seeds, symbolic=symbolic, also_run=also_run
-    )
+        a, b, names, launches=launches, seeds=seeds, symbolic=symbolic, also_run=also_run,
+        machine_code=machine_code,
+    )  # fmt: skip
     verdicts: list[Verdict] = []
     for function in asked.kernels(kernel):
         step(function.name)
@@ -188,13 +204,9 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 def _one(asked: Question, function: Function) -> Verdict:
     first, second = asked.first, asked.second
     with stage("proof"):
-        proof = (
-            prove(first, second, function.name)
-            if asked.symbolic
-            else Unproved("no proof was tried")
-        )
+        proof, contraction = _proof(asked, function)
     if isinstance(proof, Proof) and (proof.unchanged or not asked.also_run):
-        return Proved(assumptions=proof.assumptions)
+        return Proved(assumptions=proof.assumptions, contraction=contraction)
     invented = asked.launches is None
     given = inventor(first, second, function) if asked.launches is None else asked.launches
     try:
@@ -208,8 +220,27 @@ def _one(asked: Question, function: Function) -> Verdict:
     if compared.difference is not None:
         return Different(function.name, compared.difference, compared.difference.what)
     if isinstance(proof, Proof):
-        return Proved(compared.launches, compared.runs, proof.assumptions)
-    return _undecided(asked, function, proof.reason, compared)
+        return Proved(compared.launches, compared.runs, proof.assumptions, contraction)
+    undecided = _undecided(asked, function, proof.reason, compared)
+    apart = contraction is not None and contraction.alike is False
+    return replace(undecided, contraction=contraction, runs_tell=undecided.runs_tell and not apart)
+
+
+def _proof(asked: Question, function: Function) -> tuple[Proof | Unproved, Contraction | None]:
+    """A proof, if there is one. If it hangs on which products and sums ptxas has fused, and the
+    machine code is there, that says what ptxas has done."""
+    if not asked.symbolic:
+        return Unproved("no proof was tried"), None
+    first, second, name = asked.first, asked.second, function.name
+    proof = prove(first, second, name)
+    if asked.machine_code is None or not is_open(first, second, name, proof):
+        return proof, None
+    settled_proof, contraction = settled(first, second, name, asked.machine_code)
+    if settled_proof is not None:
+        return settled_proof, contraction
+    if contraction.alike is False and isinstance(proof, Proof):
+        proof = Unproved(contraction.reason)
+    return proof, contraction
 
 
 def inventor(first: Module, second: Module, function: Function) -> Inventor:
@@ -232,10 +263,12 @@ def _undecided(
     reasons = [unproved] if hidden is None else [unproved, hidden]
     if not compared.launches:
         reasons += compared.skipped[-1:] or ["there was no launch to compare"]
+    if compared.open:
+        reasons.append("launches differ, but not if ptxas fuses products and sums")
     one, two = compared.taken(0, asked.first), compared.taken(1, asked.second)
     return Undecided(
         f"{function.name}: {'; '.join(reasons)}", compared.launches, compared.runs,
-        runs_tell=compared.launches > 0 and hidden is None,
+        runs_tell=compared.launches > 0 and hidden is None and not open_bits(function, other),
         sides=(one[0] + two[0], one[1] + two[1]),
     )  # fmt: skip
 
@@ -243,12 +276,14 @@ def _undecided(
 def _together(verdicts: Sequence[Proved | Undecided]) -> Verdict:
     launches, runs = sum(v.launches for v in verdicts), sum(v.runs for v in verdicts)
     undecided = [v for v in verdicts if isinstance(v, Undecided)]
+    contraction = totalled([v.contraction for v in verdicts if v.contraction is not None])
     if undecided:
         return Undecided(
             "\n".join(v.reason for v in undecided), launches, runs,
             all(v.runs_tell for v in undecided),
             tuple(failed for v in undecided for failed in v.failures),
             (sum(v.sides[0] for v in undecided), sum(v.sides[1] for v in undecided)),
+            contraction,
         )  # fmt: skip
     names = dict.fromkeys(name for v in verdicts if isinstance(v, Proved) for name in v.assumptions)
-    return Proved(launches, runs, tuple(names))
+    return Proved(launches, runs, tuple(names), contraction)

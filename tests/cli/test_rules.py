@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ptxsw.correctness.fault_rules import RULES as FAULT_RULES
 from ptxsw.findings import RULES
 from tests.command_line import ROOT, in_text
 
@@ -15,8 +16,8 @@ TRANSPOSE = ROOT / "tests" / "report" / "ptx" / "transpose.ptx"
 def test_all_rules_are_listed_with_their_sentences() -> None:
     listed = in_text("rule").stdout.splitlines()
     names = [line.split()[0] for line in listed]
-    assert names[:-1] == [rule.name.removeprefix("ptxsw-") for rule in RULES]
-    assert names[-1] == "resources"
+    findings = [rule.name.removeprefix("ptxsw-") for rule in RULES]
+    assert sorted(names) == sorted([*findings, *(r.name for r in FAULT_RULES), "resources"])
     assert all(line.endswith(".") for line in listed)
 
 

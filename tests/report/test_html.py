@@ -17,6 +17,8 @@ from ptxsw.report.html import page
 from ptxsw.report.machine_code import MachineCode, machine_code
 from ptxsw.report.source_files import SourceFiles
 from ptxsw.report.source_places import read_sources, short_names
+from tests.command_line import ptxsw
+from tests.heads import head
 from tests.report.browser import Browser, available
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +149,24 @@ def test_it_opens_on_the_worst(browser: Browser, tmp_path: Path) -> None:
     busy = "return document.querySelectorAll('#detail .bank.busy').length"
     assert browser.run("return document.querySelectorAll('#detail .bank').length") == 32
     assert browser.run(busy) == 1
+    assert browser.complaints() == []
+
+
+def test_verdicts_have_marks_and_reasons(browser: Browser, tmp_path: Path) -> None:
+    """With `--correctness`: a green mark for what is proved, a question mark for what is open."""
+    source, path = tmp_path / "k.ptx", tmp_path / "k.html"
+    source.write_text(
+        f"{head()}.visible .entry k(.param .u32 m) .reqntid 64 {{\n"
+        "    .reg .b32 %r<4>;\n    .shared .b32 s[64];\n    st.shared.b32 [s], 1;\n"
+        "    ld.param.u32 %r2, [m];\n    shfl.sync.down.b32 %r1, %r2, 16, 31, %r2;\n    ret;\n}\n"
+    )
+    assert ptxsw("report", source, "--html", path, "--correctness").returncode == 0
+    browser.open(path)
+    said = browser.run("return [...document.querySelectorAll('.verdict')].map((v) => v.innerText)")
+    open_ = [line for line in said if "k: warp-mask" in line]
+    assert len(open_) == 1 and open_[0].startswith("? unknown")
+    assert "its mask is computed" in open_[0]
+    assert any(line.startswith("\u2713 absent") for line in said)
     assert browser.complaints() == []
 
 

@@ -12,6 +12,8 @@ class Findings {
     this.all.sort((a, b) => LEVELS.indexOf(a.finding.level) - LEVELS.indexOf(b.finding.level) ||
       b.finding.weight - a.finding.weight || a.finding.line - b.finding.line);
     this.known = kernels.some((kernel) => kernel.findings);
+    this.verdicts = kernels.flatMap((kernel) => Object.entries(kernel.verdicts || {}).map(([rule, said]) =>
+      ({ rule, said, kernel, title: kernel.readable || kernel.name })));
     this.byLine = new Map();
     for (const one of this.all) {
       for (const line of new Set([one.finding.line, ...one.finding.lines])) {
@@ -50,7 +52,9 @@ class Findings {
         finding.line].join(" ").toLowerCase().includes(text.toLowerCase()));
     this.box.hidden = !this.known;
     const title = `${this.all.length ? "" : "No "}${this.all.length === 1 ? "Finding" : this.all.length ? "Findings, worst first" : "findings"}`;
-    this.box.replaceChildren(node("h2", {}, title), node("ol", {}, ...shown.map((one) => this.entry(one))));
+    const decided = this.verdicts.filter(({ kernel: its }) => !kernel || its.name === kernel);
+    this.box.replaceChildren(node("h2", {}, title), node("ol", {}, ...shown.map((one) => this.entry(one))),
+      ...(decided.length ? [node("h2", {}, "Is it right?"), node("ul", {}, ...decided.map(verdictEntry))] : []));
   }
 
   entry({ finding, title }) {
@@ -68,6 +72,15 @@ class Findings {
       entry.classList.toggle("chosen", Number(entry.dataset.line) === line);
     }
   }
+}
+
+// What a rule of correctness says of a kernel: a mark, and why.
+const MARKS = { absent: "\u2713", found: "!!", unknown: "?" };
+function verdictEntry({ rule, said, title }) {
+  const why = [said.reason, said.condition && `if ${said.condition}`].filter(Boolean).join("; ");
+  return node("li", { class: `verdict ${said.verdict}` },
+    node("span", { class: "measure" }, `${MARKS[said.verdict]} ${said.verdict}`),
+    node("span", {}, `${title}: ${rule}`), node("span", { class: "where" }, why));
 }
 
 function findingText({ finding }) {

@@ -1,0 +1,73 @@
+"""What is done outside the body of a kernel: in functions that it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.flow.cfg import Cfg
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Function, Instruction, Module, Symbol
+
+_HARMLESS = frozenset({"vprintf", "__assertfail", "malloc", "free"})
+"""Of the system: they touch no memory that a program has, but for what it prints."""
+
+_OWN = frozenset({"local", "param", "const"})
+
+
+def outside(module: Module, cfg: Cfg) -> Iterator[tuple[int, str, bool]]:
+    """The calls that may touch memory that threads share, or keep threads at a barrier: the
+    instruction, the name of what is called or "", and whether barriers may be there."""
+    for index in cfg.indices(cfg.order):
+        instruction = cfg.instructions[index]
+        if instruction.opcode == "call":
+            name = called(module, instruction)
+            met: set[str] = set()
+            if name is None or not _harmless(module, name, met):
+                barriers = name is None or any(_has_barrier(module, each) for each in met)
+                yield index, name or "", barriers
+
+
+def called(module: Module, instruction: Instruction) -> str | None:
+    """The function that a call names; None for one through a pointer."""
+    names = {function.name for function in module.functions}
+    symbols = (o.name for o in instruction.operands if isinstance(o, Symbol))
+    return next((name for name in symbols if name in names), None)
+
+
+def _function(module: Module, name: str) -> Function | None:
+    found = [f for f in module.functions if f.name == name and f.body_span is not None]
+    return found[0] if found else None
+
+
+def _harmless(module: Module, name: str, met: set[str]) -> bool:
+    """Does a function, and what it calls, touch only memory of its own thread?"""
+    if name in _HARMLESS or name in met:
+        return True
+    met.add(name)
+    function = _function(module, name)
+    if function is None:
+        return False
+    harmless = True
+    for instruction in function.body.instructions:
+        if instruction.opcode == "call":
+            inner = called(module, instruction)
+            harmless &= inner is not None and _harmless(module, inner, met)
+        elif not isa.known(instruction):
+            return False
+        else:
+            effects = isa.effects(instruction.opcode, instruction.modifiers)
+            touched = effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT)
+            harmless &= not touched or isa.space(instruction) in _OWN
+    return harmless
+
+
+def _has_barrier(module: Module, name: str) -> bool:
+    function = _function(module, name)
+    if function is None:
+        return name not in _HARMLESS
+    return any(
+        isa.has(i, isa.Trait.BARRIER)
+        or not isa.known(i)
+        or (i.opcode == "call" and called(module, i) is None)
+        for i in function.body.instructions
+    )

@@ -1,0 +1,44 @@
+"""What rules say of places and values, in words."""
+
+from __future__ import annotations
+
+from ptxsw.correctness.subject import Subject
+from ptxsw.terms.node import Term, walk
+from ptxsw.terms.origin import Origin
+
+_WORDS = {
+    Origin.LOAD: "is loaded from memory",
+    Origin.ITERATION: "depends on the count of a loop that threads may leave at different times",
+    Origin.LAST_ITERATION: "depends on the count of a loop that threads leave at different times",
+    Origin.LOOP_VALUE: "changes in a loop in a way that is not followed",
+    Origin.LAST_LOOP_VALUE: "changes in a loop in a way that is not followed",
+    Origin.MERGED: "depends on the way that a thread took",
+    Origin.UNDEFINED: "was never written",
+}
+
+
+def proved_for(subject: Subject) -> str:
+    """Of which launches a proof speaks."""
+    if subject.shape is None:
+        return "proved for all blocks"
+    return f"proved for blocks of {' x '.join(map(str, subject.shape))}"
+
+
+def why_not_shared(subject: Subject, branch: int) -> str:
+    """Why the threads of a block may part at a branch."""
+    values = [v for d in subject.trace.decisions.get(branch, ()) for v in d.values]
+    terms = [value for value in values if isinstance(value, Term)]
+    return f"the condition at line {subject.line(branch)} {_of(terms)}"
+
+
+def _of(terms: list[Term]) -> str:
+    nodes = list(walk(*terms))
+    if any(node.origin is Origin.LOAD for node in nodes):
+        return _WORDS[Origin.LOAD]
+    lanes = sorted({str(n.value) for n in nodes if str(n.value).startswith(("%tid", "%laneid"))})
+    if lanes:
+        return f"depends on {' and '.join(lanes)}"
+    for origin, words in _WORDS.items():
+        if any(node.origin is origin for node in nodes):
+            return words
+    return "is not followed"

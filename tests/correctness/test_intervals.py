@@ -1,0 +1,56 @@
+"""Which instructions may run unordered, held against threads that walk through random flow."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ptxsw.correctness.intervals import Intervals, UnorderedPair
+from ptxsw.correctness.segments import EXIT
+from tests.correctness.random_flow import Visit, barriers, program, thread, unordered
+
+
+def _covers(pair: UnorderedPair, a: Visit, b: Visit) -> bool:
+    if (pair.first, pair.second) != (a.at, b.at):
+        return False
+    return all(
+        b.counts[h] - a.counts[h] == d for h, d in pair.counters if h in a.counts and h in b.counts
+    )
+
+
+def _check(seed: int) -> int:
+    """How many pairs of visits were compared; 0 where threads may part."""
+    text = program(Random(seed))
+    of = barriers(text)
+    if of.parting:
+        return 0
+    asked = [at for at, i in enumerate(of.cfg.instructions) if i.name == "ld.shared.u32"]
+    pairs = list(Intervals(of).pairs(asked, lambda a, b: True))
+    compared = 0
+    for run in range(6):
+        threads = [thread(of, run, number) for number in range(4)]
+        for one in threads:
+            for two in threads:
+                common = min(len(one.events), len(two.events))
+                mine, theirs = ([e for e in t.events[:common] if e[0] != EXIT] for t in (one, two))
+                common = min(len(mine), len(theirs))
+                assert mine[:common] == theirs[:common], (seed, text)
+                for a, b in unordered(one, two):
+                    compared += 1
+                    assert any(_covers(p, a, b) or _covers(p, b, a) for p in pairs), (
+                        seed, text, a, b,
+                    )  # fmt: skip
+    return compared
+
+
+def test_random_flow() -> None:
+    compared = [_check(seed) for seed in range(60)]
+    assert sum(map(bool, compared)) > 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100, 2100, 100))
+def test_much_random_flow(start: int) -> None:
+    for seed in range(start, start + 100):
+        _check(seed)
