@@ -31,7 +31,7 @@ _MOST_SUMS = 300
 _ADDRESS = 64  # bits
 
 
-class Evidence(Struct):
+class DistanceProof(Struct):
     """What a proof stands on: polynomials that have to be at most 0 for a launch."""
 
     needs: dict[Polynomial, None] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Distance:
 
     # ------------------------------------------------------------ what has to be at most 0
 
-    def _settle(self, excess: Polynomial, evidence: Evidence, *, promised: bool) -> bool:
+    def _settle(self, excess: Polynomial, evidence: DistanceProof, *, promised: bool) -> bool:
         """Is a polynomial at most 0? `promised`: it may be a condition of the answer."""
         needs: dict[Polynomial, None] = {}
         most = self._extreme(excess, needs, up=True)
@@ -164,17 +164,17 @@ class Distance:
 
     # ------------------------------------------------------------ the question
 
-    def proof(self) -> Evidence | None:
+    def proof(self) -> DistanceProof | None:
         """Why two different threads have no byte in common; None where it is not known."""
         for way in (self._by_strides, self._by_sums, self._by_extents):
             for distance in self.distances():
-                evidence = Evidence()
+                evidence = DistanceProof()
                 if distance.is_whole and way(distance, evidence) and self._fits(distance, evidence):
                     evidence.needs.update(dict.fromkeys(self.needs))
                     return evidence
         return None
 
-    def _fits(self, distance: Polynomial, evidence: Evidence) -> bool:
+    def _fits(self, distance: Polynomial, evidence: DistanceProof) -> bool:
         """Is a distance what it is modulo 2^width, too? Of 64 bits that is taken for granted."""
         if self._width >= _ADDRESS:
             return True
@@ -212,7 +212,7 @@ class Distance:
 
     # ------------------------------------------------------------ strides
 
-    def _by_strides(self, distance: Polynomial, evidence: Evidence) -> bool:
+    def _by_strides(self, distance: Polynomial, evidence: DistanceProof) -> bool:
         equal: set[Term] = set()
 
         def same(atom: Term) -> bool:
@@ -233,7 +233,9 @@ class Distance:
             distance -= _value(group)
             equal.update(_one_atom(group, self._pairs))
 
-    def _outside(self, distance: Polynomial, inside: tuple[int, int], evidence: Evidence) -> bool:
+    def _outside(
+        self, distance: Polynomial, inside: tuple[int, int], evidence: DistanceProof
+    ) -> bool:
         """Is the distance always too large?"""
         return any(
             self._settle(excess, evidence, promised=False)
@@ -260,7 +262,7 @@ class Distance:
         distance: Polynomial,
         groups: list[_Group],
         inside: tuple[int, int],
-        evidence: Evidence,
+        evidence: DistanceProof,
     ) -> _Group | None:
         """A stride along which nobody steps, since the rest cannot make up for it."""
         for group in groups:
@@ -270,13 +272,13 @@ class Distance:
             least, most, needs = rest
             up = least * -1 - group.stride + inside[1] + 1
             down = most - group.stride - inside[0] + 1
-            tried = Evidence(dict(evidence.needs), dict(evidence.conditions))
+            tried = DistanceProof(dict(evidence.needs), dict(evidence.conditions))
             if all(self._settle(one, tried, promised=False) for one in (up, down)):
                 evidence.needs.update({**tried.needs, **needs})
                 return group
         return None
 
-    def _by_extents(self, distance: Polynomial, evidence: Evidence) -> bool:
+    def _by_extents(self, distance: Polynomial, evidence: DistanceProof) -> bool:
         """Are strides at least the extents that they separate? A launch has to see to that: it is
         a condition."""
         inside, groups = self._range(distance), self._groups(distance)
@@ -304,7 +306,7 @@ class Distance:
             lambda a: a in equal or self._other(a) is a or self._pinned(a, evidence)
         )
 
-    def _pinned(self, atom: Term, evidence: Evidence) -> bool:
+    def _pinned(self, atom: Term, evidence: DistanceProof) -> bool:
         """Have both threads one value of an atom, the same for all threads that get there?"""
         mine, others = self.first.reading.bounds(atom), self.second.reading.bounds(atom)
         if mine is None or others is None:
@@ -317,7 +319,7 @@ class Distance:
 
     # ------------------------------------------------------------ sums of what is known
 
-    def _by_sums(self, distance: Polynomial, evidence: Evidence) -> bool:
+    def _by_sums(self, distance: Polynomial, evidence: DistanceProof) -> bool:
         """Do facts of both threads contradict a small distance?"""
         inside = self._range(distance)
         if inside is None:

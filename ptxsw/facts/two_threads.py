@@ -36,7 +36,7 @@ from ptxsw.facts.memory_objects import (
     same_object,
 )
 from ptxsw.facts.thread_columns import BlockColumns, collisions
-from ptxsw.facts.thread_distances import Distance, Evidence
+from ptxsw.facts.thread_distances import Distance, DistanceProof
 from ptxsw.facts.thread_models import ModelSearch
 from ptxsw.facts.thread_views import AXES, Dimensions, OtherThread, Shape, ThreadViews
 from ptxsw.ptx.target import MOST_THREADS
@@ -203,7 +203,7 @@ class TwoThreads:
         pairs = None if distance is None else self._colliding(distance, mine, theirs, other)
         if pairs == []:
             assert distance is not None
-            proof = self._settled(Evidence(dict.fromkeys(distance.needs)), assumptions)
+            proof = self._settled(DistanceProof(dict.fromkeys(distance.needs)), assumptions)
             if proof is not None:
                 return proof
         return self._decided(first, a, second, b, other, conditions, assumptions, pairs or [])
@@ -307,7 +307,7 @@ class TwoThreads:
         pairs = collisions(places[0], mine.size, places[1], theirs.size, width)
         return None if pairs is None else list(islice(pairs, _MOST_PAIRS))
 
-    def _settled(self, evidence: Evidence, assumptions: set[str]) -> Apart | None:
+    def _settled(self, evidence: DistanceProof, assumptions: set[str]) -> Apart | None:
         """An answer, if all that a proof needs holds, or is for a launch to choose."""
         conditions = [told(condition) for condition in evidence.conditions]
         used = {*assumptions, NO_ADDRESS_WRAP}
