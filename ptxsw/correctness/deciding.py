@@ -27,7 +27,8 @@ def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
             name = pending.pop(0)
             if name not in proofs:
                 proofs[name] = proof = _proof(subject, _named(name))
-                pending += sorted(proof.needs) if proof is not None else ()
+                needs = proof.needs if proof is not None else frozenset()
+                pending += sorted(needs & {rule.name for rule in RULES})
         left = {n: p for n, p in proofs.items() if p is not None and (p.open or p.unknown)}
         faults = [f for p in proofs.values() if p is not None for f in p.faults]
         faults += _shown(subject, left)
@@ -62,7 +63,12 @@ def _shown(subject: Subject, left: Mapping[str, Proof]) -> tuple[Fault, ...]:
     return search(subject, left)
 
 
-def _verdict(name: str, proofs: Mapping[str, Proof | None], faults: Iterable[Fault]) -> Verdict:
+def _verdict(
+    name: str, proofs: Mapping[str, Proof | None], faults: Iterable[Fault],
+    above: frozenset[str] = frozenset(),
+) -> Verdict:  # fmt: skip
+    """`above` are rules that lean on this one. Where rules lean on each other, each proof says that
+    its fault is not the first, so all of them hold together."""
     proof = proofs[name]
     if proof is None:
         return Verdict(VerdictKind.ABSENT, NOTHING)
@@ -72,9 +78,11 @@ def _verdict(name: str, proofs: Mapping[str, Proof | None], faults: Iterable[Fau
     if proof.unknown or proof.open:
         why = proof.unknown or next((s.why for s in proof.open if s.why), "not decided")
         return Verdict(VerdictKind.UNKNOWN, why)
-    for other in sorted(proof.needs):
-        verdict = _verdict(other, proofs, faults) if other in proofs else None
-        if verdict is not None and verdict.kind is not VerdictKind.ABSENT:
+    for other in sorted(proof.needs - above - {name}):
+        if other not in proofs:
+            return Verdict(VerdictKind.UNKNOWN, f"it leans on {other}, which is not looked for")
+        verdict = _verdict(other, proofs, faults, above | {name})
+        if verdict.kind is not VerdictKind.ABSENT:
             return Verdict(VerdictKind.UNKNOWN, f"it leans on {other}, which is {verdict.kind}")
     assumptions = tuple(sorted(proof.assumptions))
     return Verdict(VerdictKind.ABSENT, proof.reason, proof.condition, assumptions)

@@ -13,7 +13,7 @@ __device__ __forceinline__ void product(float (&d)[4], const void *a, const void
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(tile(a)), "l"(tile(b))); // fault: ptxas-warning
 }
 
-__device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); } // fault: ptxas-warning
 
 __device__ __forceinline__ void commit_and_wait()
 {
