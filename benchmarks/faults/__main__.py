@@ -47,7 +47,8 @@ def lines(answers: list[Judged], verbose: bool) -> Iterator[str]:
     yield f"said of twins and clean kernels: {sum(len(a.besides) for a in others)}"
     yield from (f"  {_name(a)}: {said}" for a in others for said in a.besides)
     for problem, count in Counter(a.problem for a in answers if a.problem).items():
-        yield f"{count} failed, {_name(next(a for a in answers if a.problem == problem))}: {problem}"
+        first = next(a for a in answers if a.problem == problem)
+        yield f"{count} failed, {_name(first)}: {problem}"
     yield from _proved([a for a in answers if a.program.rule == CLEAN], verbose)
     if answers:
         times = sorted(a.seconds for a in answers)
