@@ -72,7 +72,7 @@ class BlockBarriers:
         without: Iterable[int] = (),
     ) -> None:
         self.trace, self.cfg = trace, trace.cfg
-        self._same = same
+        self._same, self._shape = same, shape
         code = self.cfg.instructions
         all_of_them = [at for at in self.cfg.indices(self.cfg.order) if of_block(code[at])]
         self.meeting = frozenset(at for at in all_of_them if meets_all(code[at], shape))
@@ -80,6 +80,10 @@ class BlockBarriers:
         self.others = tuple(at for at in all_of_them if not meets_all(code[at], shape))
         self.segments: Segments = cut(self.cfg, trace.function.body, self.meeting)
         self._asked: dict[int, bool] = {}
+
+    def less(self, without: Iterable[int]) -> BlockBarriers:
+        """The same kernel without some barriers."""
+        return BlockBarriers(self.trace, self._shape, self._same, without)
 
     @cached_property
     def uniform_loops(self) -> frozenset[int]:

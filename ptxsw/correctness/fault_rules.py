@@ -44,6 +44,12 @@ class FaultRule(Struct, frozen=True):
 
 RULES: tuple[FaultRule, ...] = (
     FaultRule(
+        "data-race",
+        "Two threads touch a byte, one of them writes, and nothing orders them.",
+        "no data races",
+        "data_race",
+    ),
+    FaultRule(
         "divergent-barrier",
         "A barrier that only some threads of a block reach.",
         "no divergent barrier",

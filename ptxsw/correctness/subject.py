@@ -14,6 +14,7 @@ from ptxsw.correctness.verdict import Assumption
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.two_threads import TwoThreads
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.terms.solver import Solver
@@ -51,6 +52,10 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
     def solver(self) -> Solver:
         """For all questions about this kernel."""
         return Solver(self.budget.seconds / 3)
+
+    @cached_property
+    def two_threads(self) -> TwoThreads:
+        return TwoThreads(self.trace, self.shape, self.solver)
 
     @cached_property
     def barriers(self) -> BlockBarriers:

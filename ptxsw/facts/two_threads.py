@@ -145,6 +145,14 @@ class TwoThreads:
         known = (*mine, *map(other, mine), *self._models.launch(other))
         return self._solver.proves(self.trace.terms.eq(own, there), known)
 
+    def one_object(self, first: Access, second: Access) -> bool:
+        """May one thread touch one object by both, as far as there is no aliasing?"""
+        places = [
+            [self._objects.place(self.views, view.address).base for view in access.variants]
+            for access in (first, second)
+        ]
+        return any(a is None or b is None or a is b for a in places[0] for b in places[1])
+
     # ------------------------------------------------------------ one pair of accesses
 
     def _asked(self, meeting: Meeting) -> Answer:

@@ -1,0 +1,172 @@
+"""Two threads touch one byte, one of them writes it, and nothing orders them.
+
+    st.shared.f32 [%r1], %f1;         tile[tid]
+    ld.shared.f32 %f2, [%r2+4];       tile[tid + 1], which another thread may not have written
+
+`intervals` tells which accesses of a block nothing orders, `facts.two_threads` whether two threads
+may touch one byte there. Between blocks nothing orders plain accesses at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
+
+from msgspec import Struct
+
+from ptxsw.correctness.barriers import BlockBarriers
+from ptxsw.correctness.intervals import Intervals, TooMany
+from ptxsw.correctness.reasons import proved_for
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.touches import Touch, conflict, constant_stored, touches, unfollowed
+from ptxsw.correctness.verdict import Assumption, Proof, Suspect
+from ptxsw.facts.two_threads import Apart, Meet, Meeting
+from ptxsw.ptx import isa
+from ptxsw.ptx.isa import Effect
+
+RULE = "data-race"
+_MOST_SUSPECTS = 20
+_OWN = ("local", "param")
+
+
+def occurs(subject: Subject) -> bool:
+    """Is there anything that other threads see and that is written?"""
+    code = subject.cfg.instructions
+    return any(
+        isa.effects(code[at].opcode, code[at].modifiers) & (Effect.WRITE | Effect.CALL)
+        and isa.space(code[at]) not in _OWN
+        for at in subject.cfg.indices(subject.cfg.order)
+    )
+
+
+def prove(subject: Subject) -> Proof:
+    for _, reason in unfollowed(subject):
+        return Proof(unknown=reason)
+    found = touches(subject)
+    question = _Question(subject)
+    question.constants(found)
+    try:
+        return question.proof(unordered(subject, found))
+    except TooMany:
+        return Proof(unknown="there are too many paths between its barriers")
+
+
+class Unordered(Struct, frozen=True):
+    """Two touches that nothing orders, of one block or of two."""
+
+    first: Touch
+    second: Touch
+    same_block: bool
+    counters: tuple[tuple[int, int], ...] = ()
+
+
+def unordered(
+    subject: Subject, found: tuple[Touch, ...], barriers: BlockBarriers | None = None
+) -> Iterator[Unordered]:
+    """The touches that would race if they met."""
+    yield from _within(subject, found, barriers or subject.barriers)
+    seen = [touch for touch in found if not touch.is_shared]
+    for a, b in combinations_with_replacement(seen, 2):
+        if conflict(a, b, same_block=False):
+            yield Unordered(a, b, False)
+
+
+def _within(
+    subject: Subject, found: tuple[Touch, ...], barriers: BlockBarriers
+) -> Iterator[Unordered]:
+    """Those of one block. Where threads may part at barriers, these order nothing."""
+    if barriers.parting:
+        barriers = barriers.less(barriers.meeting)
+    by_index: dict[int, list[Touch]] = {}
+    for touch in found:
+        by_index.setdefault(touch.index, []).append(touch)
+
+    def pairs(a: int, b: int) -> Iterator[tuple[Touch, Touch]]:
+        for one in by_index[a]:
+            for two in by_index[b]:
+                if conflict(one, two, same_block=True):
+                    yield one, two
+
+    intervals = Intervals(barriers, subject.budget.check)
+    for pair in intervals.pairs(by_index, lambda a, b: any(True for _ in pairs(a, b))):
+        for one, two in pairs(pair.first, pair.second):
+            yield Unordered(one, two, True, pair.counters)
+
+
+class _Question:
+    """Can any of the touches meet?"""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._assumptions: set[str] = set()
+        self._conditions: dict[str, None] = {}
+        self._needs: set[str] = set()
+        self._same: set[int] = set()
+        self._suspects: list[Suspect] = []
+        self._unknown = ""
+
+    def constants(self, found: Sequence[Touch]) -> None:
+        """What is loaded by `.nc` may not be written while the kernel runs, in any order and by
+        any thread."""
+        for load in (touch for touch in found if touch.constant):
+            for store in (touch for touch in found if touch.write and not touch.is_shared):
+                if self._subject.two_threads.one_object(load.access, store.access):
+                    one, two = (self._subject.line(t.index) for t in (load, store))
+                    why = f"what line {one} loads by .nc may be written at line {two}"
+                    self._suspects.append(Suspect(RULE, load.index, store.index, None, why))
+
+    def proof(self, pairs: Iterator[Unordered]) -> Proof:
+        for pair in pairs:
+            self._subject.budget.check()
+            self._ask(pair)
+            if len(self._suspects) >= _MOST_SUSPECTS:
+                break
+        reason = proved_for(self._subject)
+        if self._same:
+            line = self._subject.line(min(self._same))
+            reason += f"; several threads may write one value at line {line}"
+        return Proof(
+            tuple(self._suspects),
+            self._unknown,
+            reason,
+            " and ".join(self._conditions),
+            frozenset(map(Assumption, self._assumptions)),
+            frozenset(self._needs),
+        )
+
+    def _ask(self, pair: Unordered) -> None:
+        first, second = pair.first, pair.second
+        answer = self._subject.two_threads.ask(
+            Meeting(first.access, second.access, pair.same_block, dict(pair.counters))
+        )
+        if isinstance(answer, Apart):
+            self._assumptions |= answer.assumptions
+            self._conditions.update(dict.fromkeys(answer.conditions))
+            self._needs |= answer.needs
+            return
+        if self._one_value(first, second):
+            self._same.add(first.index)
+            return
+        if isinstance(answer, Meet):
+            self._suspects.append(
+                Suspect(RULE, first.index, second.index, answer.values, self._words(pair))
+            )
+        elif not self._unknown:
+            self._unknown = f"{self._words(pair)}: {answer.reason}"
+
+    def _one_value(self, first: Touch, second: Touch) -> bool:
+        """Do both write one constant? Whoever reads it unordered makes another pair."""
+        value = constant_stored(self._subject, first)
+        sizes = {first.access.bits, second.access.bits}
+        return (
+            value is not None
+            and len(sizes) == 1
+            and value == constant_stored(self._subject, second)
+        )
+
+    def _words(self, pair: Unordered) -> str:
+        one, two = (self._subject.line(t.index) for t in (pair.first, pair.second))
+        where = "" if pair.same_block else " of two blocks"
+        if one == two:
+            return f"two threads{where} may meet at line {one}"
+        return f"threads{where} may meet at lines {one} and {two}"

@@ -1,0 +1,167 @@
+"""What a kernel touches of the memory that threads share, and what of it is not followed.
+
+ld.shared.f32 %f1, [%r1];                   4 bytes, read
+cp.async.ca.shared.global [%r1], [%rd1], 16;    16 bytes written, and 16 read elsewhere
+atom.global.add.u32 %r2, [%rd2], 1;         4 bytes, written, strong, over the whole device
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct, structs
+
+from ptxsw.correctness import callees
+from ptxsw.correctness.subject import Subject
+from ptxsw.emulator.trace import Access
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Int, Reg
+from ptxsw.ptx.isa import Effect
+from ptxsw.terms.terms import Terms
+
+_OWN = frozenset({"local", "param", "const"})
+_READ_APART = frozenset({"tex", "suld", "txq", "suq", "tld4"})
+"""Reads of textures and surfaces: what these lie in is taken to be no array of the kernel."""
+
+_SHARED = 32  # bits of an address
+_ROW = 128  # bits of a matrix that a lane names for `ldmatrix` and `stmatrix`
+_STRONG = frozenset({"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "sc"})
+_NARROW = frozenset({"cta", "cluster"})
+_COPYING = ("commit_group", "wait_group", "wait_all")
+
+
+class Touch(Struct, frozen=True):
+    """An access, or one of the two that a copy makes. `wide`: its scope goes beyond the block.
+    `constant`: nobody may write there while the kernel runs. `lasting`: it goes on until its thread
+    waits for it."""
+
+    access: Access
+    write: bool
+    strong: bool = False
+    wide: bool = False
+    constant: bool = False
+    lasting: bool = False
+
+    @property
+    def index(self) -> int:
+        return self.access.index
+
+    @property
+    def is_shared(self) -> bool:
+        return self.access.space == "shared"
+
+
+def conflict(a: Touch, b: Touch, same_block: bool) -> bool:
+    """Would two accesses of one byte by different threads race, unordered?"""
+    if not (a.write or b.write):
+        return False
+    if a.strong and b.strong and a.access.bits == b.access.bits:
+        return not (same_block or (a.wide and b.wide))
+    return True
+
+
+def touches(subject: Subject) -> tuple[Touch, ...]:
+    """The accesses to memory that other threads see, in the order of the text."""
+    return tuple(
+        touch
+        for access in subject.trace.accesses
+        if access.space not in _OWN and access.space not in ("tex", "surf")
+        for touch in _of(_narrowed(access, subject.trace.terms))
+    )
+
+
+def _narrowed(access: Access, terms: Terms) -> Access:
+    """Addresses in shared memory in the 32 bits that they have, so that `[tile]` and what
+    `mov.u32 %r1, tile` leaves are alike."""
+    if access.space != "shared":
+        return access
+    views = tuple(
+        structs.replace(view, address=terms.extract(view.address, 0, _SHARED))
+        if view.address.width > _SHARED
+        else view
+        for view in access.variants
+    )
+    return structs.replace(access, variants=views)
+
+
+def _of(access: Access) -> Iterator[Touch]:
+    instruction = access.instruction
+    names = {modifier.partition("::")[0] for modifier in instruction.modifiers}
+    match instruction.opcode:
+        case "ldmatrix" | "stmatrix":
+            whole = structs.replace(access, bits=_ROW, elements=1)
+            yield Touch(whole, instruction.opcode == "stmatrix")
+        case "cp":
+            yield from _copy(access)
+        case "prefetch" | "prefetchu":
+            return
+        case opcode:
+            strong = opcode in ("atom", "red") or bool(names & _STRONG)
+            wide = strong and not names & _NARROW
+            yield Touch(access, access.kind != "load", strong, wide, "nc" in names)
+
+
+def _copy(access: Access) -> Iterator[Touch]:
+    """What `cp.async` writes, and what it reads."""
+    size = access.instruction.operands[2]
+    bits = 8 * size.value if isinstance(size, Int) else 0
+    written = structs.replace(access, bits=bits, elements=1, kind="store")
+    yield Touch(written, True, lasting=True)
+    views = tuple(
+        structs.replace(view, address=view.copied, copied=None)
+        for view in access.variants
+        if view.copied is not None
+    )
+    read = structs.replace(
+        access, bits=bits, elements=1, kind="load", space="global", variants=views
+    )
+    yield Touch(read, False, lasting=True)
+
+
+def unfollowed(subject: Subject) -> Iterator[tuple[int, str]]:
+    """What may touch memory that threads share and is not among the touches: the instruction, and
+    why not."""
+    cfg, line = subject.cfg, subject.line
+    for index, name, _ in callees.outside(subject.module, cfg):
+        what = name or "a function through a pointer"
+        yield index, f"line {line(index)} calls {what}, which is not followed"
+    known = {access.index for access in subject.trace.accesses}
+    for index in cfg.indices(cfg.order):
+        instruction = cfg.instructions[index]
+        if instruction.opcode != "call" and not _is_followed(instruction, index in known):
+            yield index, f"{instruction.name} at line {line(index)} is not followed"
+
+
+def _is_followed(instruction: Instruction, is_access: bool) -> bool:
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if not isa.known(instruction):
+        return False
+    touched = isa.effects(opcode, modifiers) & (
+        Effect.READ | Effect.WRITE | Effect.ATOMIC | Effect.ASYNC
+    )
+    if opcode in ("membar", "fence", "bar", "barrier") or not touched:
+        return opcode != "mapa"
+    if isa.space(instruction) in _OWN or opcode in _READ_APART:
+        return True
+    if any(m.startswith("shared::cluster") for m in modifiers):
+        return False
+    if opcode == "cp":
+        if "bulk" in modifiers or "mbarrier" in modifiers:
+            return False
+        return is_access or any(word in modifiers for word in _COPYING)
+    scalar = opcode in ("ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix")
+    return scalar and (is_access or not isa.space(instruction)) and "async" not in modifiers
+
+
+def constant_stored(subject: Subject, touch: Touch) -> int | None:
+    """The value that a plain store always writes, if it is one constant."""
+    instruction = touch.access.instruction
+    if instruction.opcode != "st" or touch.strong or touch.access.elements != 1:
+        return None
+    value = instruction.operands[-1]
+    if isinstance(value, Reg):
+        writer = subject.cfg.sole_writers.get(value)
+        if writer is None or subject.cfg.instructions[writer].opcode != "mov":
+            return None
+        value = subject.cfg.instructions[writer].operands[-1]
+    return value.value if isinstance(value, Int) else None

@@ -1,0 +1,205 @@
+"""Small kernels with and without races, by what a proof has to see."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxsw.correctness import data_race
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Proof
+from ptxsw.emulator.budget import Budget
+from ptxsw.parser import parse
+
+HEAD = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n)
+{
+	.reg .pred %p<9>; .reg .b32 %r<29>; .reg .b64 %rd<9>;
+	.shared .align 16 .b8 tile[16384];
+	ld.param.u64 %rd1, [out];
+	ld.param.u64 %rd2, [in];
+	ld.param.u32 %r2, [n];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r3, %ctaid.x;
+	mov.u32 %r4, %ntid.x;
+	mov.u32 %r5, tile;
+	mad.lo.u32 %r6, %r1, 4, %r5;
+	mad.lo.u32 %r7, %r4, 4, %r6;
+	mad.lo.u32 %r8, %r3, %r4, %r1;
+	mul.wide.u32 %rd3, %r8, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	add.s64 %rd5, %rd2, %rd3;
+	setp.eq.u32 %p1, %r1, 0;
+	setp.lt.u32 %p2, %r1, 16;
+	mov.u32 %r9, 0;
+"""
+"""%r6 is the own word of a thread in the tile, %r7 the one a block further, %rd4 in `out`, %rd5
+in `in`; %p1 is for thread 0, %p2 for the first sixteen."""
+
+
+def proof(body: str, block: tuple[int, int, int] | None = None) -> Proof:
+    module = parse(HEAD + body + "\nret;\n}\n")
+    subject = Subject(module, module.kernels[0], Budget(10.0), block)
+    with subject.budget:
+        return data_race.prove(subject)
+
+
+def absent(body: str, block: tuple[int, int, int] | None = None) -> bool:
+    said = proof(body, block)
+    return not said.open and not said.unknown
+
+
+LOOP = """LOOP:
+HERE
+add.u32 %r9, %r9, 1;
+setp.lt.u32 %p3, %r9, %r2;
+@%p3 bra LOOP;"""
+
+
+def loop(body: str) -> str:
+    return LOOP.replace("HERE", body)
+
+
+NEIGHBOUR = "ld.shared.u32 %r10, [%r6+4];"
+OWN = "st.shared.u32 [%r6], %r1;"
+EVERY_FOURTH = """and.b32 %r11, %r9, 3;
+setp.ne.u32 %p4, %r11, 0;
+@%p4 bra OVER;
+bar.sync 0;
+OVER:"""
+BUFFERS = """and.b32 %r11, %r9, 1;
+shl.b32 %r12, %r11, 13;
+add.u32 %r13, %r12, %r6;
+st.shared.u32 [%r13], %r1;
+bar.sync 0;
+ld.shared.u32 %r10, [%r13+4];"""
+TREE = """shr.u32 %r9, %r4, 1;
+LOOP:
+setp.ge.u32 %p3, %r1, %r9;
+@%p3 bra NEXT;
+mad.lo.u32 %r10, %r9, 4, %r6;
+ld.shared.u32 %r11, [%r10];
+ld.shared.u32 %r12, [%r6];
+add.u32 %r11, %r11, %r12;
+st.shared.u32 [%r6], %r11;
+NEXT:
+HERE
+shr.u32 %r9, %r9, 1;
+setp.ne.u32 %p4, %r9, 0;
+@%p4 bra LOOP;"""
+INNER = """mov.u32 %r11, 0;
+IN:
+setp.ge.u32 %p4, %r11, %r3;
+@%p4 bra OUT;
+bar.sync 0;
+add.u32 %r11, %r11, 1;
+bra IN;
+OUT:"""
+
+PAIRS = {
+    "a neighbour's word": (OWN + "\n" + NEIGHBOUR, OWN + "\nbar.sync 0;\n" + NEIGHBOUR),
+    "an early exit": (
+        OWN + "\n@%p2 ret;\nbar.sync 0;\n" + NEIGHBOUR,
+        OWN + "\nbar.sync 0;\n@%p2 ret;\n" + NEIGHBOUR,
+    ),
+    "the next iteration": (
+        loop(OWN + "\nbar.sync 0;\n" + NEIGHBOUR),
+        loop(OWN + "\nbar.sync 0;\n" + NEIGHBOUR + "\nbar.sync 0;"),
+    ),
+    "a barrier in some iterations": (
+        loop(EVERY_FOURTH + "\n" + OWN + "\n" + NEIGHBOUR),
+        loop(EVERY_FOURTH + "\n" + OWN),
+    ),
+    "an inner loop without trips": (
+        loop(OWN + "\n" + INNER + "\n" + NEIGHBOUR),
+        loop(OWN + "\n" + INNER + "\nbar.sync 0;\n" + NEIGHBOUR + "\nbar.sync 0;"),
+    ),
+    "a tree": (TREE.replace("HERE", ""), "bar.sync 0;\n" + TREE.replace("HERE", "bar.sync 0;")),
+    "before and in a loop": (
+        OWN + "\n" + loop(NEIGHBOUR + "\nbar.sync 0;"),
+        OWN + "\nbar.sync 0;\n" + loop(NEIGHBOUR + "\nbar.sync 0;"),
+    ),
+    "in and behind a loop": (
+        loop("bar.sync 0;\n" + OWN) + "\n" + NEIGHBOUR,
+        loop("bar.sync 0;\n" + OWN) + "\nbar.sync 0;\n" + NEIGHBOUR,
+    ),
+    "the word of the barrier that not all need": (
+        "@%p1 bra OVER;\nbar.sync 0;\nOVER:\nst.shared.u32 [tile], %r1;",
+        "@%p1 st.shared.u32 [tile], %r1;\nbar.sync 0;\nld.shared.u32 %r10, [tile];",
+    ),
+    "one word by two names": (
+        "@%p1 st.shared.u32 [%r5+4], %r1;\nld.shared.u32 %r10, [tile+4];",
+        "@%p1 st.shared.u32 [%r5+4], %r1;\nld.shared.u32 %r10, [tile+8];",
+    ),
+    "lanes of a warp": (
+        "st.shared.u32 [tile], %r1;", "atom.shared.add.u32 %r10, [tile], 1;",
+    ),
+    "atomics and loads": (
+        "red.shared.add.u32 [tile], 1;\nld.shared.u32 %r10, [tile];",
+        "red.shared.add.u32 [tile], 1;\nbar.sync 0;\nld.shared.u32 %r10, [tile];",
+    ),
+    "atomics of two sizes": (
+        "red.shared.add.u32 [tile], 1;\nred.shared.add.u64 [tile], 1;",
+        "red.shared.add.u32 [tile], 1;\nred.shared.add.u32 [tile], 2;",
+    ),
+    "atomics of the block on a word of the grid": (
+        "@%p1 red.cta.global.add.u32 [%rd1], %r3;", "@%p1 red.gpu.global.add.u32 [%rd1], %r3;",
+    ),
+    "two blocks": (
+        "mul.wide.u32 %rd6, %r1, 4;\nadd.s64 %rd6, %rd1, %rd6;\nst.global.u32 [%rd6], %r3;",
+        "st.global.u32 [%rd4], %r3;",
+    ),
+    "a barrier between two blocks": (
+        "st.global.u32 [%rd4], %r3;\nbar.sync 0;\nld.global.u32 %r10, [%rd1];",
+        "st.global.u32 [%rd4], %r3;\nbar.sync 0;\nld.global.u32 %r10, [%rd2];",
+    ),
+    "what is loaded by .nc": (
+        "ld.global.nc.u32 %r10, [%rd4];\nst.global.u32 [%rd4], %r10;",
+        "ld.global.nc.u32 %r10, [%rd5];\nst.global.u32 [%rd4], %r10;",
+    ),
+    "vectors": (
+        "st.shared.v2.u32 [%r6], {%r1, %r1};",
+        "add.u32 %r10, %r6, %r6;\nsub.u32 %r10, %r10, %r5;\nst.shared.v2.u32 [%r10], {%r1, %r1};",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_faulty_and_mended(name: str) -> None:
+    faulty, mended = PAIRS[name]
+    assert not absent(faulty)
+    assert absent(mended)
+
+
+def test_two_buffers_by_turns_need_one_barrier() -> None:
+    assert absent(loop(BUFFERS))
+    # The last of 1,024 threads reads the first word of a buffer that lies 4,096 bytes behind.
+    assert not absent(loop(BUFFERS.replace("13;", "12;")))
+    assert not absent(loop(BUFFERS.replace("shl.b32 %r12, %r11, 13;", "mov.u32 %r12, 0;")))
+
+
+def test_one_value_by_many_is_told() -> None:
+    said = proof("st.shared.u32 [tile], 1;\nbar.sync 0;\nld.shared.u32 %r10, [tile];")
+    assert said.reason.endswith("several threads may write one value at line 24")
+    assert not absent("st.shared.u32 [tile], 1;\nld.shared.u32 %r10, [tile];")
+    assert not absent("@%p1 st.shared.u32 [tile], 1;\n@%p2 st.shared.u32 [tile], 2;")
+
+
+REASONS = {
+    "ld.global.u32 %r10, [%rd4];\nmad.lo.u32 %r10, %r10, 4, %r5;\nst.shared.u32 [%r10], %r1;":
+        "two threads may meet at line 26",
+    "call (%r10), f, (%r1);\nst.global.u32 [%rd4], %r10;": "line 24 calls f, which is not followed",
+    "frob.b32 [%rd4], %r1;\nst.global.u32 [%rd4], %r1;": "frob.b32 at line 24 is not followed",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", REASONS)
+def test_reasons(body: str) -> None:
+    head = ".extern .func (.param .b32 r) f(.param .b32 a);\n" if "call" in body else ""
+    module = parse(HEAD.replace(".visible", head + ".visible") + body + "\nret;\n}\n")
+    subject = Subject(module, module.kernels[0], Budget(10.0), None)
+    with subject.budget:
+        said = data_race.prove(subject)
+    why = said.unknown or said.open[0].why
+    assert REASONS[body].replace("24 calls", "25 calls") in why
