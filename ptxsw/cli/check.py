@@ -27,6 +27,8 @@ class Format(StrEnum):
     json = "json"
     sarif = "sarif"
     github = "github"
+    gitlab = "gitlab"
+    markdown = "markdown"
 
 
 class Level(StrEnum):
@@ -192,7 +194,6 @@ def _text(summary: Summary, *, pinned: bool, counts: bool) -> str:
     from ptxsw.report import messages
     from ptxsw.report.layout import draw_text
 
-    kernels = sum(len(report.kernels) for report in summary.reports) or len(summary.usages)
     if counts:
         counted = messages.statistics_table(messages.statistics(summary.findings))
         lines = draw_text(counted, paint(), width()) if counted.rows else []
@@ -204,10 +205,19 @@ def _text(summary: Summary, *, pinned: bool, counts: bool) -> str:
     if not pinned and summary.usages:
         table = usage_table(summary.usages)
         drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
-    if not summary.findings and (drawing or not kernels):
+    if not summary.findings and (drawing or not _kernels(summary)):
         return drawing
-    told = messages.summary(summary.findings, kernels=kernels, files=len(summary.reports))
-    return f"{drawing}{told}\n"
+    return f"{drawing}{_told(summary)}\n"
+
+
+def _kernels(summary: Summary) -> int:
+    return sum(len(report.kernels) for report in summary.reports) or len(summary.usages)
+
+
+def _told(summary: Summary) -> str:
+    from ptxsw.report.messages import summary as counted
+
+    return counted(summary.findings, kernels=_kernels(summary), files=len(summary.reports))
 
 
 def _drawn(summary: Summary, format: Format, help_uri: str | None) -> str:
@@ -215,10 +225,15 @@ def _drawn(summary: Summary, format: Format, help_uri: str | None) -> str:
     from ptxsw import __version__
     from ptxsw.driver.check_rules import rule_pages
     from ptxsw.report import messages
+    from ptxsw.report.code_quality import gitlab, summary_table
     from ptxsw.report.sarif import sarif
 
     if format is Format.github:
         return messages.github(summary.findings)
+    if format is Format.gitlab:
+        return as_json(gitlab(summary.findings))
+    if format is Format.markdown:
+        return summary_table(summary.findings, _told(summary))
     if format is Format.sarif:
         return as_json(sarif(summary.findings, rule_pages(), __version__, help_uri))
     return as_json(_json(summary, __version__))
