@@ -14,6 +14,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.convergence import waits_for
 from ptxsw.ptx.ir import Mem, Reg, Symbol, leaves
 
 _BOUNDING = frozenset({"and", "xor", "rem", "selp", "bfe", "min", "max", "lop3", "or", "set"})
@@ -55,6 +56,11 @@ class Slices(Struct, frozen=True, dict=True):
         """Of an instruction's guard."""
         guard = self.cfg.instructions[index].guard
         return MadeOf() if guard is None else self._made_of([guard.reg])
+
+    def of_mask(self, index: int) -> MadeOf:
+        """Of the mask that names the lanes for which an instruction waits."""
+        whom = waits_for(self.cfg.instructions[index])
+        return MadeOf() if whom is None else self._made_of(leaves([whom]))
 
     def stored_from(self, index: int) -> frozenset[int]:
         """The loads that what an instruction stores is made of."""

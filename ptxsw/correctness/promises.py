@@ -40,6 +40,9 @@ class Promises(Struct, frozen=True):
                 return self._address(evidence, ran.launch, (64, 128))
             case "undefined-value":
                 return self._within_a_block(evidence, ran.launch)
+            case "warp-mask":
+                mask = self.slices.of_mask(evidence.index)
+                return not (mask.parameters or mask.loads)  # a caller names lanes that come
             case "deadlock" if isinstance(evidence.error, Livelock):
                 return self._always(evidence, ran.launch)
         return True
