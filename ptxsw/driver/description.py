@@ -17,6 +17,7 @@ from ptxsw.findings.judge import executed, judged, of_kernel
 from ptxsw.ptx.errors import InvalidRequest
 from ptxsw.ptx.failures import stage
 from ptxsw.report.describe import describe
+from ptxsw.report.descriptors import described_operands
 from ptxsw.report.figures import shown
 from ptxsw.report.over_stores import REWRITES, concerned, with_over_stores
 from ptxsw.report.warp_roles import shown_roles
@@ -68,6 +69,7 @@ class Description(Struct, frozen=True):
             kernel, accesses=accesses, rows=rows, block=block,
             figures=shown(kernel_figures(trace, shape, accesses=figures)),
             roles=shown_roles(roles_of(trace, shape), {}, {}) or None,
+            descriptors=described_operands(trace) or None,
         )  # fmt: skip
         return judged(trace, described, threads, arch, executed=run)
 

@@ -9,9 +9,11 @@ from msgspec import Struct
 
 from ptxsw.analysis.banks import BANKS, bank_ways
 from ptxsw.analysis.coalescing import LANES
+from ptxsw.analysis.descriptors import descriptors
 from ptxsw.analysis.traffic import Traffic, addressing_lanes
 from ptxsw.findings.base import Draft, Scene, Site, counted, plural, rule
 from ptxsw.findings.cost import WAVEFRONT
+from ptxsw.terms import op
 from ptxsw.terms.node import walk
 from ptxsw.terms.origin import Origin
 
@@ -19,6 +21,7 @@ _LITTLE = 2  # ways of a conflict that is not worth a warning if nothing ends it
 _PADS = 4  # elements by which rows may be padded
 _WORD = 4  # bytes
 _ROW = BANKS * _WORD
+_CHUNK = 16  # bytes that a swizzle moves together
 
 
 @rule("ptxsw-bank-conflicts", "Lanes want different words of one bank of shared memory.")
@@ -99,7 +102,7 @@ def _advice(scene: Scene, sites: list[Site]) -> tuple[str, bool]:
         return f"{_for_doubling(sites)}{permuted}.", True
     array = array_of(sites[0])
     if _is_copied(scene, array):
-        return _swizzle(scene, sites), True
+        return _swizzle(scene, array, sites), True
     padding = padding_of(scene, array, sites)
     if padding is None:
         return f"Let consecutive lanes access consecutive words{permuted}.", bool(permuted)
@@ -115,21 +118,60 @@ def _advice(scene: Scene, sites: list[Site]) -> tuple[str, bool]:
     ), True
 
 
-def _swizzle(scene: Scene, sites: list[Site]) -> str:
+def _swizzle(scene: Scene, array: str, sites: list[Site]) -> str:
     """What to do about a tile whose layout copies or tensor cores share."""
-    ways = [_ways_with(scene, site, _ROW, _swizzled) for site in sites]
+    given = _given_swizzle(scene, array)
+    row = given or _ROW
+    permutation = f"16-byte chunk c of row r lies at `c ^ ({_rows(row)})`"
+    ways = [_ways_with(scene, site, _ROW, partial(_swizzled, row=row)) for site in sites]
     known = [way for way in ways if way is not None]
-    left = f", which leaves {max(known)}-way conflicts" if known and max(known) > 1 else ""
+    best = max(known, default=0)
+    left = f", which leaves {best}-way conflicts" if best > 1 else ""
+    if given and (best >= max(_ways(scene, site) for site in sites) or _is_permuted(sites)):
+        return (
+            f"Copies or tensor cores fix how this tile lies (its descriptors say a swizzle of "
+            f"{given} bytes): let 8 lanes one after the other access the 16-byte chunks of one row."
+        )
+    if given:
+        return (
+            f"The descriptors by which tensor cores read `{scene.source.variable(array)}` say a "
+            f"swizzle of {given} bytes: index this tile by the same permutation{left}: in rows of "
+            f"{given} bytes, {permutation}."
+        )
+    read = " Its descriptors say no swizzle." if given == 0 else ""
     return (
-        "Copies or tensor cores fix how this tile lies: choose a swizzle mode for it "
+        f"Copies or tensor cores fix how this tile lies.{read} Choose a swizzle mode for it "
         "(`CU_TENSOR_MAP_SWIZZLE_128B` in the tensor map, the same in the descriptor), and index "
-        f"it by the same permutation{left}: 16-byte chunk c of row r lies at `c ^ (r % 8)`."
+        f"it by the same permutation{left}: {permutation}."
     )
 
 
-def _swizzled(at: int) -> int:
-    """The place of a byte under a swizzle of 128 bytes (PTX ISA, swizzling modes)."""
-    return at ^ (at // _ROW % 8 * 16)
+def _is_permuted(sites: list[Site]) -> bool:
+    """Are places in the tile computed by exclusive or, as a swizzle has it?"""
+    terms = walk(*(view.address for site in sites for view in site.access.variants))
+    return any(term.kind is op.XOR for term in terms)
+
+
+def _given_swizzle(scene: Scene, array: str) -> int | None:
+    """The bytes of a row in which the descriptors of an array say that it is swizzled: 0 for no
+    swizzle, None where they do not all say the same."""
+    modes = {
+        one.swizzle if one.chunk == _CHUNK else None
+        for one in descriptors(scene.trace.module, scene.trace.function)
+        if array in one.arrays
+    }
+    return modes.pop() if len(modes) == 1 else None
+
+
+def _rows(swizzle: int) -> str:
+    """What chunks are permuted by, in rows of so many bytes."""
+    lines, chunks = _ROW // swizzle, swizzle // _CHUNK
+    return f"r / {lines} % {chunks}" if lines > 1 else f"r % {chunks}"
+
+
+def _swizzled(at: int, *, row: int) -> int:
+    """The place of a byte in rows of so many bytes (PTX ISA 9.0, 5.5.7, swizzling modes)."""
+    return at ^ (at // _ROW % (row // _CHUNK) * _CHUNK)
 
 
 def _is_copied(scene: Scene, array: str) -> bool:

@@ -1,4 +1,5 @@
-"""What a kernel costs, as reports give it: figures, roles of warps, and what mode auto decided."""
+"""What a kernel costs, as reports give it: figures, roles of warps, what tensor cores read,
+and what mode auto decided."""
 
 from __future__ import annotations
 
@@ -76,6 +77,19 @@ class Role(Struct, frozen=True, omit_defaults=True):
     warps: Annotated[tuple[Count, ...], says("Their numbers in the block.")]
     loops: tuple[RoleLoop, ...]
     work: tuple[str, ...] = ()
+
+
+class DescribedOperand(Struct, frozen=True, omit_defaults=True):
+    """Operands that tensor cores read in shared memory by descriptors that say the same."""
+
+    instruction: Annotated[str, one_of("wgmma", "tcgen05.mma")]
+    matrix: Annotated[str, one_of("A", "B")]
+    lines: tuple[Line, ...]
+    swizzle: Annotated[
+        Count | None, says("Bytes of a row in which chunks are permuted; 0 for none.")
+    ] = None
+    chunk: Annotated[Count, says("Bytes of such a chunk.")] = 16
+    stride: Annotated[Count | None, says("Bytes from 8 rows to the next 8.")] = None
 
 
 class Cost(Struct, frozen=True, omit_defaults=True):

@@ -23,6 +23,8 @@ from ptxsw.codegen.splice import Edit, apply
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.printable import one_line, tree
 from ptxsw.ptx.source import Source, Span
+from ptxsw.report.descriptors import TITLE as DESCRIPTORS
+from ptxsw.report.descriptors import descriptor_table
 from ptxsw.report.machine_code import MachineCode
 from ptxsw.report.model import Access, Kernel
 from ptxsw.report.prediction import Prediction
@@ -293,6 +295,7 @@ def _tables(kernel: Kernel, predicted: Sequence[tuple[str, Table]]) -> dict[str,
         ("Accesses", access_table(kernel.accesses or ())),
         ("Rows: addresses that differ by constants", row_table(kernel.rows or ())),
         (ROLES, role_table(kernel.roles or ())),
+        (DESCRIPTORS, descriptor_table(kernel.descriptors or ())),
         ("Rewrites", rewrite_table(kernel)),
         ("Rewrites", change_table(kernel)),
         ("Wavefronts of shared memory", wavefront_table(kernel)),

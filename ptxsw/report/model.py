@@ -15,6 +15,7 @@ from msgspec import Meta, Struct, field
 from ptxsw.ptx.failures import Failure
 from ptxsw.report.cost_model import Cost as Cost
 from ptxsw.report.cost_model import Decision as Decision
+from ptxsw.report.cost_model import DescribedOperand as DescribedOperand
 from ptxsw.report.cost_model import Figures as Figures
 from ptxsw.report.cost_model import Role as Role
 from ptxsw.report.cost_model import RoleLoop as RoleLoop
@@ -371,6 +372,10 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
     figures: Figures | None = None
     roles: Annotated[
         tuple[Role, ...] | None, says("Of warps, where some run loops that others do not.")
+    ] = None
+    descriptors: Annotated[
+        tuple[DescribedOperand, ...] | None,
+        says("What tensor cores read in shared memory, and how it lies."),
     ] = None
     failed: Annotated[
         Failure | None, says("Why ptxsw could not finish it. Absent where it could.")

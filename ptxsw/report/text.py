@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.printable import one_line
+from ptxsw.report.descriptors import TITLE as DESCRIPTORS
+from ptxsw.report.descriptors import descriptor_table
 from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Contents, Kernel
 from ptxsw.report.tables import (
@@ -23,7 +25,8 @@ from ptxsw.report.tables import (
     told_once,
     wavefront_table,
 )
-from ptxsw.report.warp_roles import TITLE, role_table
+from ptxsw.report.warp_roles import TITLE as ROLES
+from ptxsw.report.warp_roles import role_table
 
 Some = TypeVar("Some", bound=Contents)
 Draw = Callable[[Table], list[str]]
@@ -162,9 +165,13 @@ def _analysis(
     if kernel.accesses and kernel.rows:
         yield ""
         yield from draw(row_table(kernel.rows))
-    if kernel.roles:
-        yield f"\n{TITLE}:\n" if draw is draw_markdown else f"\n  {TITLE}"
-        yield from draw(role_table(kernel.roles))
+    for heading, table in (
+        (ROLES, role_table(kernel.roles or ())),
+        (DESCRIPTORS, descriptor_table(kernel.descriptors or ())),
+    ):
+        if table.rows:
+            yield f"\n{heading}:\n" if draw is draw_markdown else f"\n  {heading}"
+            yield from draw(table)
 
 
 def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:
