@@ -10,7 +10,6 @@ held to make the same code as without; where they do not, no line is given.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from subprocess import TimeoutExpired
@@ -36,10 +35,9 @@ from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.target import assembled_for, plain_name
-from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, Resources, assemble
+from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, Resources, assemble, older_text
 
 _FIRST_ARCH: Final = 70  # whose instructions have 16 bytes
-_TOO_NEW: Final = pattern(r"Unsupported \.version (\S+); current version is '([^']+)'")
 _LINKED_LATER: Final = pattern(r"\.extern\s+\.(?!shared)")
 
 
@@ -290,17 +288,18 @@ def read_for(
 
 def _read_as_known(text: str, target: str, timeout: float) -> tuple[Sass, str]:
     """A text for a later ptxas, with what is to be said of it, is read as one of the version that
-    this ptxas knows: what else is new in it, ptxas refuses. Raises what `read` does."""
+    this ptxas knows. Raises what `read` does."""
     try:
         return read(text, target, briefly=True, timeout=timeout), ""
     except AssemblyError as error:
-        versions = _TOO_NEW.search(str(error))
-        if versions is None or len(versions[1]) != len(versions[2]):  # places would change
+        older = older_text(text, error)
+        if older is None:
             raise
-    later, known = versions[1], versions[2]
-    older = re.sub(rf"(?m)^(\s*\.version\s+){re.escape(later)}\b", rf"\g<1>{known}", text, count=1)
-    said = f"machine code and registers are those of PTX {known}: this ptxas does not know {later}"
-    return read(older, target, briefly=True, timeout=timeout), said
+    said = (
+        f"machine code and registers are those of PTX {older.known}: this ptxas does not know "
+        f"{older.later}"
+    )
+    return read(older.text, target, briefly=True, timeout=timeout), said
 
 
 # ---------------------------------------------------------------- several texts

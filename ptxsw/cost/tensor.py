@@ -63,7 +63,7 @@ def tensor_work(instruction: Instruction, value: Value) -> TensorWork | None:
         return None
     shape = next((m for m in map(_SHAPE.match, modifiers) if m), None)
     types = [m for m in modifiers if m in _TYPES]
-    if shape is None or not types:
+    if shape is None or len(types) < (2 if instruction.opcode == "wgmma" else 1):
         return TensorWork("unknown", None)
     # Sums, then operands; wmma of halves names the types of its two sums alone.
     operands = types[1:3] if instruction.opcode == "wgmma" or len(types) > 2 else ["f16", "f16"]

@@ -1,5 +1,6 @@
 """Copies into shared memory that a loop waits for as soon as it has started them: one stage, where
-two would copy the next tile while this one is worked on.
+two would copy the next tile while this one is worked on. And pipelines with too few stages for the
+tensor cores to work all the time (`few_stages`).
 
     for (…) { cp.async tile; commit; wait_group 0; barrier; work on tile; }
 """
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from ptxsw.cost.gpu import UnknownGpu, of_target
 from ptxsw.findings.base import Draft, Scene, Site, plural, rule
 from ptxsw.findings.cost import WAVEFRONT
+from ptxsw.findings.few_stages import FewStages, few_stages
 from ptxsw.findings.second_addresses import is_copy
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Instruction, Int
@@ -21,10 +23,12 @@ _RESIDENT = 32  # warps that wait at the same time
 
 @rule("ptxsw-exposed-copies", "A loop waits for the copies that it has just started.")
 def exposed_copies(scene: Scene) -> Iterator[Draft]:
+    told = set()
     for header, loop in scene.trace.cfg.loops.items():
         started = _waited_for(scene, header, loop) or _waited_for_by_barrier(scene, header, loop)
         if not started or not _works(scene, loop):
             continue
+        told.add(header)
         times = scene.times(started[0])
         yield scene.finding(
             exposed_copies, "warning", started,
@@ -38,6 +42,24 @@ def exposed_copies(scene: Scene) -> Iterator[Draft]:
             weight=times * WAVEFRONT * _latency(scene) / _RESIDENT, by_lanes=False,
             copies=len(started), times=times,
         )  # fmt: skip
+    for one in few_stages(scene, told):
+        yield _too_few(scene, one)
+
+
+def _too_few(scene: Scene, one: FewStages) -> Draft:
+    times = scene.times(one.copies[0])
+    stages, needed = plural(one.stages, "stage"), plural(one.needed, "stage")
+    with_blocks = f"with {one.blocks} blocks at a time " * (one.blocks > 1)
+    return scene.finding(
+        exposed_copies, "warning", one.copies,
+        measure=stages,
+        what=f"The pipeline has {stages}: its copies take at least {one.latency:.0f} cycles to "
+        f"arrive, and the tensor cores {one.work:.0f} for a tile, so {with_blocks}they work at "
+        f"most {one.share:.0%} of the time.",
+        advice=f"Give the pipeline {needed} or more, or make the tiles larger.",
+        weight=times * WAVEFRONT * one.idle / _RESIDENT, by_lanes=False,
+        stages=one.stages, needed=one.needed, share=round(one.share, 2), times=times,
+    )  # fmt: skip
 
 
 def _latency(scene: Scene) -> float:

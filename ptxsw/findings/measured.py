@@ -13,20 +13,23 @@ from ptxsw.findings.register_use import BOUNDS
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.source import Span
-from ptxsw.toolchain.ptxas import assemble
+from ptxsw.toolchain.ptxas import AssemblyError, assemble, older_text
 
 _BOUND = pattern(rf"\.(?:{'|'.join(BOUNDS)})\b[^.{{]*")
 
 
 def measured(module: Module, arch: str) -> Mapping[str, KernelResources]:
     """By kernel, for a target such as "sm_80". Kernels with launch bounds that spill are assembled
-    without these, too. Raises NoPtxas, AssemblyError."""
+    without these, too; but not where `setmaxnreg` needs them (ptxas would ignore it). Raises
+    NoPtxas, AssemblyError."""
     text = module.source.text
     bounded = _assembled(text, arch)
     edits = {
         function.name: _without_bounds(text, function.span.start, function.body_span)
         for function in module.kernels
-        if function.body_span is not None and _spills(bounded.get(function.name))
+        if function.body_span is not None
+        and _spills(bounded.get(function.name))
+        and not any(one.opcode == "setmaxnreg" for one in function.body.instructions)
     }
     every = [edit for several in edits.values() for edit in several]
     free = _assembled(apply(text, every), arch) if every else {}
@@ -48,7 +51,13 @@ def _without_bounds(text: str, start: int, body: Span) -> tuple[Edit, ...]:
 
 
 def _assembled(text: str, arch: str) -> dict[str, KernelResources]:
-    result = assemble(text, arch)
+    try:
+        result = assemble(text, arch)
+    except AssemblyError as error:
+        older = older_text(text, error)
+        if older is None:
+            raise
+        result = assemble(older.text, arch)
     shared = {code.name: code.shared for code in cubin.read(result.cubin).functions}
     return {
         each.kernel: KernelResources(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from ptxsw.analysis.coalescing import LANES
+from ptxsw.analysis.shared_banks import dynamic_bytes, shared_arrays
 from ptxsw.cost.occupancy import Occupancy, UnknownTarget, limits
 from ptxsw.cost.occupancy import occupancy as resident_blocks
 from ptxsw.findings.base import Draft, Scene, plural, rule
@@ -53,8 +54,18 @@ def _static(scene: Scene) -> int:
 
 
 def _dynamic(scene: Scene) -> int:
-    """Bytes of dynamic shared memory, as far as the launch in the source says."""
+    """Bytes of dynamic shared memory, as far as the launch in the source says; or else those that
+    accesses show."""
+    return _launched(scene) or (dynamic_bytes(scene.trace, scene.block) if _is_open(scene) else 0)
+
+
+def _launched(scene: Scene) -> int:
     return (scene.source.launch.shared or 0) if scene.source.launch is not None else 0
+
+
+def _is_open(scene: Scene) -> bool:
+    """Has the kernel dynamic shared memory, and nothing says how much?"""
+    return not _launched(scene) and any(array.is_dynamic for array in shared_arrays(scene.trace))
 
 
 def _impossible(scene: Scene, threads: int, resident: Occupancy, shared: int) -> Draft:
@@ -76,23 +87,37 @@ def _low(scene: Scene, threads: int, resident: Occupancy) -> Draft:
         (),
         measure=f"{resident.warps} of {most} warps",
         what=f"With blocks of {threads} threads a multiprocessor of {scene.arch} holds "
-        f"{resident.blocks} at a time, {resident.warps} of {most} warps: "
-        f"{_noun(resident.limiter)} {'run' if resident.limiter != 'shared' else 'runs'} "
-        f"out first{_said(scene)}. "
+        f"{_most_of(scene, resident)}, {resident.warps} of {most} warps: "
+        f"{_limited(scene, resident.limiter)}{_said(scene)}. "
         + (
             "Tensor kernels often do with few warps, which keep several copies under way."
             if scene.has_tensor_work
             else "Fewer warps hide less latency."
         ),
-        advice=_advice(resident),
+        advice=_advice(resident, _condition(scene, resident.limiter)),
         weight=scene.executed * (_HALF - resident.fraction),
         warps=resident.warps, blocks=resident.blocks,
         limiter=resident.limiter, fraction=resident.fraction,
     )  # fmt: skip
 
 
+def _most_of(scene: Scene, resident: Occupancy) -> str:
+    return f"{'at most ' * _is_open(scene)}{resident.blocks} at a time"
+
+
+def _limited(scene: Scene, limiter: str) -> str:
+    if limiter == "shared":
+        return "shared memory runs out first"
+    return f"{_noun(limiter)} {'allow no more' if _is_open(scene) else 'run out first'}"
+
+
 def _said(scene: Scene) -> str:
-    bytes_asked = _dynamic(scene)
+    bytes_asked = _launched(scene)
+    if _is_open(scene):
+        return (
+            " (how much dynamic shared memory it has is not known: at least "
+            f"{_dynamic(scene):,} bytes, by its accesses)"
+        )
     if not bytes_asked or scene.source.launch is None:
         return ""
     return (
@@ -101,11 +126,16 @@ def _said(scene: Scene) -> str:
     )
 
 
+def _condition(scene: Scene, limiter: str) -> str:
+    """What else has to hold for more blocks to fit."""
+    return "" if limiter == "shared" else ", if dynamic shared memory allows it" * _is_open(scene)
+
+
 def _noun(limiter: str) -> str:
     return {"shared": "shared memory", "barriers": "barriers"}.get(limiter, limiter)
 
 
-def _advice(resident: Occupancy) -> str:
+def _advice(resident: Occupancy, where: str) -> str:
     if resident.limiter == "blocks":
         return "Make the blocks larger: their number is limited, whatever their size."
     if resident.limiter == "warps":
@@ -125,7 +155,7 @@ def _advice(resident: Occupancy) -> str:
         if step.resource == "shared"
         else (f"{step.at} registers a thread")
     )
-    return f"With {need}, {step.blocks} blocks would fit ({step.fraction:.0%} of the warps)."
+    return f"With {need}, {step.blocks} blocks would fit ({step.fraction:.0%} of the warps){where}."
 
 
 _SHARE = 0.1

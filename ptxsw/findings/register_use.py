@@ -76,6 +76,11 @@ def launch_bounds(scene: Scene) -> Iterator[Draft]:
     )  # fmt: skip
 
 
+def _sets_registers(scene: Scene) -> bool:
+    """Do warps get other registers than a launch gives them, by `setmaxnreg`?"""
+    return any(one.opcode == "setmaxnreg" for one in scene.trace.cfg.instructions)
+
+
 _CEILING = 255
 _NEAR = 248  # from here on no block of registers is left to give to a warp
 
@@ -85,7 +90,7 @@ _NEAR = 248  # from here on no block of registers is left to give to a warp
 )
 def register_ceiling(scene: Scene) -> Iterator[Draft]:
     used = scene.resources
-    if used is None or used.registers < _NEAR or _spilled(used):
+    if used is None or used.registers < _NEAR or _spilled(used) or _sets_registers(scene):
         return
     yield scene.finding(
         register_ceiling, "note" if scene.has_tensor_work else "warning", (),

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -95,6 +96,25 @@ def assemble(
     return Assembly(cubin, tuple(resources(messages)), messages)
 
 
+class OlderText(NamedTuple):
+    """A text that says to be of the version that a ptxas knows: its own was `later`."""
+
+    text: str
+    later: str
+    known: str
+
+
+def older_text(text: str, error: AssemblyError) -> OlderText | None:
+    """What to ask ptxas about where it refuses a text for its version: what else is new in that, it
+    will refuse. None where it refuses it for another reason, or where places would change."""
+    versions = _TOO_NEW.search(str(error))
+    if versions is None or len(versions[1]) != len(versions[2]):
+        return None
+    line = rf"(?m)^(\s*\.version\s+){re.escape(versions[1])}\b"
+    older = re.sub(line, rf"\g<1>{versions[2]}", text, count=1)
+    return OlderText(older, versions[1], versions[2])
+
+
 def version(ptxas: str) -> str:
     """ "13.0.88", or an empty text where `--version` says nothing of the kind. Raises OSError."""
     done = subprocess.run([ptxas, "--version"], capture_output=True, text=True, errors="replace")
@@ -102,6 +122,7 @@ def version(ptxas: str) -> str:
     return match[1] if match else ""
 
 
+_TOO_NEW = pattern(r"Unsupported \.version (\S+); current version is '([^']+)'")
 _UNKNOWN = "is not defined for option 'gpu-name'"
 _COMPILING = pattern(r"Compiling entry function '([^']+)'")
 _PROPERTIES = pattern(r"Function properties for (\S+)")
