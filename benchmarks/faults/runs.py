@@ -40,21 +40,24 @@ class Seen:
     line: int
 
 
-def seen(module: Module, launch: Launch, seed: int | None = None) -> tuple[Seen, ...]:
-    """What a run shows of the only kernel of a module. Raises Unsupported."""
+def seen(
+    module: Module, launch: Launch, seed: int | None = None, races: Races | None = None
+) -> tuple[Seen, ...]:
+    """What a run shows of the only kernel of a module; `races` is who watches it. Raises
+    Unsupported."""
     [kernel] = module.kernels
     values, memory, _ = placed(module, kernel.name, launch)
-    races = Races()
+    watch = Races() if races is None else races
     error: RunError | None = None
     try:
         simulate(
             module, kernel.name, launch.grid, launch.block, values, shared=launch.shared,
             memory=memory, variables=contents_of(launch), seed=seed, counters=False, limit=STEPS,
-            races=races, only=None if launch.only is None else range(*launch.only), results=False,
+            races=watch, only=None if launch.only is None else range(*launch.only), results=False,
         )  # fmt: skip
     except RunError as caught:
         error = caught
-    found = [_of_conflict(c) for c in races.conflicts if c.kind == RACE]
+    found = [_of_conflict(c) for c in watch.conflicts if c.kind == RACE]
     if error is not None:
         line = module.source.line(error.span.start)
         found.append(Seen(_rule(error), error.message, line))
