@@ -5,22 +5,29 @@ until then nobody may use its destination, nor write its source.
     cp.async.commit_group;
     ld.shared.f32 %f1, [%r1];           before `cp.async.wait_group 0`: whatever was there
 
-Followed here is the thread itself: from each copy along all paths to the waits that cover it. What
-other threads do with the bytes is a question of order, as for any write: `data-race` answers it.
+The thread itself is followed from each copy along all paths to the waits that cover it. Others must
+leave the bytes alone behind each barrier that the thread passes meanwhile. What they do before the
+next one is a question of order, as for any access: `data-race` answers it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from msgspec.structs import replace
 
 from ptxsw.analysis.traffic import lane_bytes
+from ptxsw.correctness.data_race import Unordered, answered
+from ptxsw.correctness.intervals import Intervals, TooMany
+from ptxsw.correctness.lasting import beyond, while_pending
 from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.touches import Touch, conflict, touches
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.emulator.memory import Aliasing
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Int
+from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.isa import Effect
 from ptxsw.report.reuse import Stable
 from ptxsw.terms import op
@@ -29,7 +36,6 @@ from ptxsw.terms.origin import Origin
 from ptxsw.terms.substitution import substitute
 
 _NAME = "async-wait"
-_MOST_GROUPS = 9  # behind a copy's own that are told apart; no pipeline has more stages
 
 
 def occurs(subject: Subject) -> bool:
@@ -62,61 +68,40 @@ def prove(subject: Subject) -> Proof:
     accesses = {access.index: access for access in subject.trace.accesses}
     open_ = []
     for copy in copies:
-        for index, rounds in _while_pending(cfg, copy):
+        for index, rounds in while_pending(cfg, copy):
             if index in accesses and not _misses(subject, accesses[copy], accesses[index], rounds):
                 line = subject.line(index)
                 why = f"line {line} may touch what line {subject.line(copy)} copies"
                 open_.append(Suspect(_NAME, index, copy, why=why))
-    assumptions = frozenset({Assumption.NO_ALIAS})
-    return Proof(tuple(open_), assumptions=assumptions, needs=frozenset({"data-race"}))
+    others = _others(subject, copies)
+    return replace(
+        others,
+        open=(*open_, *(replace(suspect, rule=_NAME) for suspect in others.open)),
+        assumptions=others.assumptions | {Assumption.NO_ALIAS},
+        needs=others.needs | {"data-race"},
+        reason="",
+    )
 
 
-def _while_pending(cfg: Cfg, copy: int) -> Iterator[tuple[int, int | None]]:
-    """What the thread executes before a wait that covers a copy: the instruction, and how many
-    times the innermost loop around the copy has gone round since; None where that is not known, or
-    another has gone round."""
-    header = cfg.loop_of.get(cfg.block_of[copy])
-    work: list[tuple[int, int, int, int | None]] = [(copy + 1, cfg.block_of[copy], 0, 0)]
-    seen: set[tuple[int, int, int | None]] = set()
-    told: set[tuple[int, int | None]] = set()
-    while work:
-        index, number, groups, rounds = work.pop()
-        if (index, groups, rounds) in seen:
-            continue
-        seen.add((index, groups, rounds))
-        if index >= cfg.blocks[number].end:
-            for after in cfg.blocks[number].successors:
-                work.append((cfg.blocks[after].start, after, groups, rounds))
-                if (number, after) in cfg.retreating:
-                    more = rounds is not None and after == header and rounds < _MOST_GROUPS
-                    onward = (rounds or 0) + 1 if more else None
-                    work[-1] = (cfg.blocks[after].start, after, groups, onward)
-            continue
-        instruction = cfg.instructions[index]
-        if _covers(instruction, groups):
-            continue
-        if (index, rounds) not in told:
-            told.add((index, rounds))
-            yield index, rounds
-        if "commit_group" in instruction.modifiers and instruction.opcode == "cp":
-            groups = min(groups + 1, _MOST_GROUPS)
-        work.append((index + 1, number, groups, rounds))
+def _others(subject: Subject, copies: Sequence[int]) -> Proof:
+    """May another thread touch what a copy touches, behind a barrier that its thread passes before
+    it has waited?"""
+    by_index: dict[int, list[Touch]] = {}
+    for touch in touches(subject):
+        by_index.setdefault(touch.index, []).append(touch)
+    intervals = Intervals(subject.barriers, subject.budget.check)
 
+    def pairs() -> Iterator[Unordered]:
+        for copy in copies:
+            for other, counters in beyond(intervals, copy, by_index):
+                for one, two in product(by_index.get(copy, ()), by_index[other]):
+                    if conflict(one, two, same_block=True):
+                        yield Unordered(one, two, True, counters)
 
-def _covers(instruction: Instruction, groups: int) -> bool:
-    """Does it wait for a copy, since which so many groups were committed?"""
-    if (
-        instruction.opcode != "cp"
-        or instruction.guard is not None
-        or "bulk" in instruction.modifiers
-    ):
-        return False
-    if "wait_all" in instruction.modifiers:
-        return True
-    if "wait_group" not in instruction.modifiers or not instruction.operands:
-        return False
-    left = instruction.operands[0]
-    return isinstance(left, Int) and groups > left.value
+    try:
+        return answered(subject, pairs())
+    except TooMany:
+        return Proof(unknown="there are too many paths between its barriers")
 
 
 def _misses(subject: Subject, copy: Access, other: Access, rounds: int | None) -> bool:

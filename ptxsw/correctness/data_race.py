@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.correctness.barriers import BlockBarriers
 from ptxsw.correctness.intervals import Intervals, TooMany
@@ -46,9 +47,11 @@ def prove(subject: Subject) -> Proof:
     question = _Question(subject)
     question.constants(found)
     try:
-        return question.proof(unordered(subject, found))
+        proof = question.proof(unordered(subject, found))
     except TooMany:
         return Proof(unknown="there are too many paths between its barriers")
+    copied = {"async-wait"} if any(touch.lasting for touch in found) else frozenset()
+    return replace(proof, needs=proof.needs | copied)
 
 
 class Unordered(Struct, frozen=True):
@@ -91,6 +94,11 @@ def _within(
     for pair in intervals.pairs(by_index, lambda a, b: any(True for _ in pairs(a, b))):
         for one, two in pairs(pair.first, pair.second):
             yield Unordered(one, two, True, pair.counters)
+
+
+def answered(subject: Subject, pairs: Iterator[Unordered]) -> Proof:
+    """Can any of some touches meet that nothing orders? The suspects are of this rule."""
+    return _Question(subject).proof(pairs)
 
 
 class _Question:

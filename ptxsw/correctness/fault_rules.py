@@ -80,6 +80,12 @@ RULES: tuple[FaultRule, ...] = (
         "deadlock",
     ),
     FaultRule(
+        "async-wait",
+        "The data of an asynchronous copy are used before the wait that covers it.",
+        "copies are waited for",
+        "async_wait",
+    ),
+    FaultRule(
         "ptxas-warning",
         "ptxas could not keep asynchronous products apart, or a register budget.",
         "no warnings of ptxas",

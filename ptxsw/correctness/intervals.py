@@ -32,7 +32,8 @@ MOST_ROUNDS = 4
 _MOST_PLACES = 20_000
 """Of paths from all barriers, until it is given up."""
 
-_HERE, _START = "here", "start"
+HERE, _START = "here", "start"
+"""From where rounds are counted: the barrier where paths begin, or the loop's own beginning."""
 
 
 class Count(NamedTuple):
@@ -107,8 +108,12 @@ class Intervals:
         """Behind a barrier, which all threads pass in one iteration of the loops around it."""
         around = self._around[block]
         return Reached(
-            segment, tuple(Count(_HERE, 0) if h in around else None for h in self.loops), ()
+            segment, tuple(Count(HERE, 0) if h in around else None for h in self.loops), ()
         )
+
+    def from_barrier(self, block: int, segment: int) -> tuple[Reached, ...]:
+        """Where paths without a barrier lead from behind one in a block, at a segment."""
+        return self._from(self._behind(block, segment))
 
     def _from(self, start: Reached) -> tuple[Reached, ...]:
         seen = {start}

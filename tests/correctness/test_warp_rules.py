@@ -205,6 +205,60 @@ def test_a_ring_of_two_buffers() -> None:
     assert "may touch" in why(proof("async-wait", RING.format(left=2)))
 
 
+OTHERS = """
+    xor.b32 %r6, %r1, 1;
+    shl.b32 %r6, %r6, 2;
+    add.u32 %r6, %r3, %r6;
+    ld.shared.u32 %r7, [%r6];
+"""
+
+
+def test_a_barrier_is_no_wait() -> None:
+    """Behind it others read what the thread copies, which only its own wait makes sure of."""
+    behind = "    bar.sync 0;\n" + OTHERS
+    found = proof("async-wait", COPY + behind, block=(64, 1, 1))
+    assert "threads may meet at lines 18 and 25" in why(found)
+    found = proof("async-wait", COPY + WAIT.format(0) + behind, block=(64, 1, 1))
+    assert found is not None and not found.open and not found.unknown
+
+
+TAIL = """
+    mov.u32 %r7, 0;
+L:  add.u32 %r8, %r7, 1;
+    setp.ge.u32 %p1, %r8, %r2;
+    @%p1 bra W;
+    and.b32 %r6, %r8, 1;
+    shl.b32 %r6, %r6, 9;
+    add.u32 %r6, %r5, %r6;
+    cp.async.ca.shared.global [%r6], [%rd1], 4;
+{early}
+W:
+{late}
+    cp.async.wait_group 1;
+    bar.sync 0;
+    xor.b32 %r6, %r1, 1;
+    shl.b32 %r6, %r6, 2;
+    add.u32 %r6, %r3, %r6;
+    and.b32 %r8, %r7, 1;
+    shl.b32 %r8, %r8, 9;
+    add.u32 %r6, %r6, %r8;
+    ld.shared.u32 %r6, [%r6];
+    bar.sync 0;
+    add.u32 %r7, %r7, 1;
+    setp.lt.u32 %p1, %r7, %r2;
+    @%p1 bra L;
+"""
+COMMIT = "    cp.async.commit_group;"
+
+
+def test_the_last_iteration_of_a_pipeline_has_to_commit_too() -> None:
+    """Else it waits for one group too few: the other buffer is still copied to."""
+    whole = proof("async-wait", TAIL.format(early="", late=COMMIT), block=(64, 1, 1))
+    assert whole is not None and not whole.open and not whole.unknown
+    tail = proof("async-wait", TAIL.format(early=COMMIT, late=""), block=(64, 1, 1))
+    assert "threads may meet" in why(tail)
+
+
 def test_bulk_copies_are_not_followed() -> None:
     bulk = "    cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r5], 16;\n"
     found = proof("async-wait", bulk, version="8.3", target="sm_90")
