@@ -68,6 +68,12 @@ RULES: tuple[FaultRule, ...] = (
         "misaligned_access",
     ),
     FaultRule(
+        "index-overflow",
+        "An index of 32 bits wraps for sizes that the kernel admits.",
+        "no index overflow",
+        "index_overflow",
+    ),
+    FaultRule(
         "warp-mask",
         "A warp instruction waits for lanes that do not come, or reads one that is not there.",
         "lanes that a mask names all come",

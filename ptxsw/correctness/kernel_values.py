@@ -12,6 +12,7 @@ from math import prod
 
 from msgspec import Struct
 
+from ptxsw.analysis.warps import Block
 from ptxsw.correctness.subject import Subject
 from ptxsw.emulator.recurrences import LoopEntry
 from ptxsw.emulator.trace import Trace
@@ -52,6 +53,11 @@ class KernelValues:
         self._known: dict[frozenset[Term], Bounds] = {}
         self._limits: dict[Term, Interval | None] = {}
         self._spent = subject.solver.seconds
+
+    @property
+    def shape(self) -> Block | None:
+        """Of the block, where anybody declares it."""
+        return self._subject.shape
 
     # ------------------------------------------------------------ bounds
 
@@ -208,10 +214,14 @@ class KernelValues:
             return solver.soon(claim, conditions)
         return isinstance(solver.prove(claim, conditions), Proved)
 
+    def met(self, wanted: Sequence[tuple[Term, bool]]) -> Mapping[Term, int] | None:
+        """Values by which each condition has the truth that is wanted of it, if some are found."""
+        return self._subject.solver.values(wanted)
+
     def refuted(self, claim: Term, given: Iterable[Term]) -> Mapping[Term, int] | None:
         """Values under which a condition is false while others hold; None where none are found."""
         conditions = (*given, *self.facts(claim, *given))
-        return self._subject.solver.values([(claim, False), *((c, True) for c in conditions)])
+        return self.met([(claim, False), *((c, True) for c in conditions)])
 
 
 def _first_end(values: KernelValues, count: Term, entry: LoopEntry) -> int | None:

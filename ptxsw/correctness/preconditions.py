@@ -15,6 +15,9 @@ from ptxsw.facts.number_range import Interval
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Monomial, Polynomial
 
+_NO_LIMIT = (1 << 31) - 2
+"""The largest size or the one before it, which the last step of a loop needs: no limit to tell."""
+
 
 class Preconditions:
     """What has to be so for a kernel to be right, as polynomials that have to be at most 0."""
@@ -26,11 +29,23 @@ class Preconditions:
     def suppose(self, needs: Iterable[Polynomial]) -> bool:
         """Take polynomials to be at most 0, if each may be so; they have to be whole."""
         grid = self._values.grid
-        left = [need for need in needs if grid.span(need)[1] > 0]
+        left = [self._of_grid(need) for need in needs if grid.span(need)[1] > 0]
         if any(grid.span(need)[0] > 0 or not _is_told(grid, need) for need in left):
             return False
         self._needed.update(dict.fromkeys(left))
         return True
+
+    def _of_grid(self, need: Polynomial) -> Polynomial:
+        """What is needed of a grid of any blocks: `blockDim.x + 512·gridDim.x <= …` of the largest
+        ones."""
+        grids = [a for a in need.atoms if str(a.value).startswith("%nctaid")]
+        for atom in need.atoms if grids else ():
+            parted = need.parted(atom)
+            if str(atom.value).startswith("%ntid") and parted is not None:
+                factor, rest = parted
+                if factor.number is not None and factor.number > 0:
+                    need = rest + factor * self._values.grid.limits(atom)[1]
+        return need
 
     def __str__(self) -> str:
         """Those that do not follow from single sizes among them."""
@@ -43,8 +58,20 @@ class Preconditions:
 
         single = [_at_most(atom, number) for atom, number in most.items()]
         rest = [p for p in self._strictest() if _bound(p) is None and p.span(limits)[1] > 0]
-        parts = sorted((*single, *map(_words, rest)), key=lambda text: (len(text), text))
+        parts = sorted((*single, *map(in_words, rest)), key=lambda text: (len(text), text))
         return " and ".join(parts)
+
+    def as_limit(self) -> str:
+        """Up to which sizes all of them hold, in few words: what more the larger side of one allows
+        is left out."""
+        plain = list(dict.fromkeys(map(_without_right_side, self._needed)))
+        telling = [p for p in plain if (bound := _bound(p)) is None or bound[1] < _NO_LIMIT]
+        plain = telling or plain
+        kept = [p for p in plain if not any(q is not p and _implies(q, p) for q in plain)]
+        words = sorted({_plain_words(need) for need in kept}, key=lambda text: (len(text), text))
+        if len(words) == 1 and _bound(kept[0]) is not None:
+            return f"valid up to {words[0].replace(' <= ', ' = ')}"
+        return f"valid while {' and '.join(words)}"
 
     def _strictest(self) -> list[Polynomial]:
         """Of those that differ in a number alone the one that all others follow from."""
@@ -62,6 +89,22 @@ class Preconditions:
                 atom, number = bound
                 most[atom] = min(number, most.get(atom, number))
         return most
+
+
+def _without_right_side(need: Polynomial) -> Polynomial:
+    """`a·b - 2·a - 9` as `a·b - 9`: at most 0 only where the first is, as no size is negative."""
+    kept = [(m, f) for m, f in need if f > 0 or not m]
+    return Polynomial.of(kept, need.denominator)
+
+
+def _implies(one: Polynomial, other: Polynomial) -> bool:
+    """Does the second have to be at most 0 where the first is, whatever the sizes are?"""
+    return all(factor > 0 for _, factor in one - other)
+
+
+def _plain_words(need: Polynomial) -> str:
+    bound = _bound(need)
+    return in_words(need) if bound is None else _at_most(*bound)
 
 
 def _is_told(grid: Grid, need: Polynomial) -> bool:
@@ -83,7 +126,7 @@ def _at_most(atom: Term, number: int) -> str:
     return f"{_name(atom)} <= {number:,}"
 
 
-def _words(need: Polynomial) -> str:
+def in_words(need: Polynomial) -> str:
     """`16·a + 4·b - 1088 <= 0` as "4·a + b <= 272"."""
     varying = [(monomial, factor) for monomial, factor in need if monomial]
     shared = gcd(*(factor for _, factor in varying))

@@ -135,6 +135,9 @@ class Bounds:
             inner, is_signed = term.args[0], term.kind is op.SEXT
             ends = overlap(known.read(is_signed), full(inner.width, signed=is_signed))
             self._learn(inner, of_total(*ends, inner.width))
+        if term.kind is op.MUL and known.unsigned[0]:  # a product is 0 where a factor is
+            for part in term.args:
+                self._learn(part, of_unsigned((1, (1 << part.width) - 1), part.width))
         if term is not base or len(items) > 1:
             self._learn_of_parts(term, known)
 

@@ -1,0 +1,397 @@
+"""Does an index of 32 bits wrap before it reaches an address, for sizes that the kernel admits?
+
+    i = ctaid·ntid + tid, if (i < n) out[4·i as 32 bits]      valid up to n = 536,870,912
+
+An index that is extended into an address is compared with the same sum over whole numbers, signed
+where its sign is extended. That it never differs is shown by bounds over sizes and parameters. A
+limit that is left is reported only with values that go beyond it, all conditions of the path kept:
+as a note where the array would have 2^31 elements or more, as a warning where it is smaller.
+Offsets that fall below zero, as in `i - 1`, are a matter of bounds, not of this rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ptxsw.correctness.arrays import NO_ACCESS
+from ptxsw.correctness.kernel_values import KernelValues
+from ptxsw.correctness.large_sizes import tried
+from ptxsw.correctness.preconditions import Preconditions
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.unfollowed import unfollowed, why_unbounded
+from ptxsw.correctness.verdict import Assumption, Fault, Proof, Suspect
+from ptxsw.correctness.whole_numbers import MOST_IN_GRID, WholeNumbers
+from ptxsw.emulator.recurrences import LoopEntry
+from ptxsw.emulator.trace import Access
+from ptxsw.facts.grid import AXES
+from ptxsw.facts.number_range import Interval
+from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
+from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Term, bottom_up, split, unknowns, visible_parts
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.polynomial import Polynomial
+
+RULE = "index-overflow"
+_SPACES = frozenset({"global", "generic"})
+_WIDE = 128
+"""Bits in which sums of products of 32 bits are whole numbers."""
+_LARGEST = 80 * 10**9
+"""Bytes of the memory of a GPU."""
+_ITERATIONS = 100
+"""A wrap is looked for in the first iterations of loops: strides may be as large as they like."""
+_USUAL = 1000
+"""Up to this size of each dimension a condition has to hold to be worth telling."""
+_SEARCHED = 6
+"""Searches for values in one kernel."""
+
+
+class NarrowIndex(Struct, frozen=True):
+    """A number of 32 bits that is extended into an address."""
+
+    extended: Term
+    address: Term
+    given: tuple[Term, ...]
+
+    @property
+    def value(self) -> Term:
+        inner: Term = self.extended.args[0]
+        return inner
+
+    @property
+    def signed(self) -> bool:
+        return self.extended.kind is op.SEXT
+
+    @property
+    def most(self) -> int:
+        return (1 << self.value.width - self.signed) - 1
+
+
+def occurs(subject: Subject) -> bool:
+    """Does the kernel reach into global memory?"""
+    return any(isa.space(i) in _SPACES for i in subject.cfg.instructions)
+
+
+def prove(subject: Subject) -> Proof:
+    return _Proving(subject).proof()
+
+
+class _Proving:
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._values = KernelValues(subject)
+        self._conditions = Preconditions(self._values)
+        self._seen: set[tuple[Term, frozenset[Term]]] = set()
+        self._faults: dict[str, Fault] = {}  # the first of each level
+        self._limits = Preconditions(self._values)
+        self._open: list[Suspect] = []
+        self._searched = 0
+        self._without_limit = False
+        self._whole = WholeNumbers(self._values)
+
+    def proof(self) -> Proof:
+        for access in self._subject.trace.accesses:
+            self._subject.budget.check()
+            if access.space in _SPACES and access.instruction.opcode not in NO_ACCESS:
+                for index in _indices(access):
+                    self._index(access, index)
+        return Proof(
+            tuple(self._open),
+            unfollowed(self._subject),
+            "proved for all sizes",
+            str(self._conditions),
+            frozenset({Assumption.GRID_FITS, Assumption.NO_ADDRESS_WRAP}),
+            faults=tuple(replace(f, measure=self._measure()) for f in self._faults.values()),
+        )
+
+    def _index(self, access: Access, index: NarrowIndex) -> None:
+        key = index.extended, frozenset(index.given)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        if self._fits_as_number(index) or self._fits_if_positive(index):
+            return
+        needs = self._needs(index)
+        if needs is not None and not needs:
+            return
+        if needs and not any(map(_is_of_sizes, needs)) and self._conditions.suppose(needs):
+            return
+        model = self._beyond(index, needs or ())
+        if model is not None:
+            self._found(access, index, needs or (), model)
+        elif not needs or not self._is_wide(needs) or not self._conditions.suppose(needs):
+            why = why_unbounded(self._subject, access.index, index.value)
+            if needs:
+                why = f"the index at line {self._subject.line(access.index)} was not shown to fit"
+            self._open.append(Suspect(RULE, access.index, why=why))
+
+    # ------------------------------------------------------------ proofs
+
+    def _fits_as_number(self, index: NarrowIndex) -> bool:
+        """Does the sum stay in its type, whatever its parts are in their bounds?"""
+        low, high = self._whole.ends(index.value, self._given(index), signed=index.signed)
+        return index.most - (1 << index.value.width) < low and high <= index.most
+
+    def _fits_if_positive(self, index: NarrowIndex) -> bool:
+        """Is it so where parameters are not negative? Then that is a condition."""
+        terms = self._values.terms
+        sizes = [t for t in unknowns(index.value) if _is_number(t)]
+        given = [terms.sle(terms.const(0, 32), size) for size in sizes]
+        if not given or not self._fits_as_number(replace(index, given=(*index.given, *given))):
+            return False
+        return self._conditions.suppose(Polynomial.atom(t) - ((1 << 31) - 1) for t in sizes)
+
+    def _given(self, index: NarrowIndex) -> tuple[Term, ...]:
+        return (*index.given, *self._whole.grid_fits)
+
+    def _needs(self, index: NarrowIndex) -> Sequence[Polynomial] | None:
+        """What has to be at most 0 for the index not to wrap; None where that is not known."""
+        extremes = self._values.extremes(index.value, index.given)
+        if extremes is None:
+            return None
+        above = (extremes.high - index.most) * extremes.high.denominator
+        needs = [above, *extremes.needs]
+        if index.signed:
+            least = -index.most - 1
+            needs.append((extremes.low * -1 + least) * extremes.low.denominator)
+        bounds = self._values.bounds(self._given(index))
+        limits = self._values.grid.limits
+
+        def known(atom: Term) -> tuple[int, int]:
+            (low, high), (least, most) = limits(atom), bounds.unsigned(atom)
+            return max(low, least), min(high, most)
+
+        def positive(atom: Term) -> tuple[int, int]:
+            low, high = known(atom)
+            return low, min(high, (1 << 31) - 1) if atom.width == 32 else high
+
+        left = [n for n in dict.fromkeys(needs) if self._without_grid(n).span(known)[1] > 0]
+        kept = [n for n in left if self._without_grid(n).span(positive)[1] > 0]
+        if not kept:
+            atoms = {a for n in left for a in n.atoms if known(a) != positive(a)}
+            self._conditions.suppose(Polynomial.atom(a) - ((1 << 31) - 1) for a in atoms)
+        return kept
+
+    def _without_grid(self, need: Polynomial) -> Polynomial:
+        """A polynomial that is at most 0 only if the given one is, where the threads along an axis
+        are at most 2^31."""
+        atom = self._values.terms.special
+        for axis in AXES:
+            both = (atom(f"%ntid.{axis}"), atom(f"%nctaid.{axis}"))
+            monomial = tuple(sorted(both, key=lambda t: t.id))
+            factor = need.coefficients.get(monomial, 0)
+            if factor > 0:
+                threads = Polynomial.of([(monomial, 1)])
+                need -= (threads - MOST_IN_GRID) * factor
+        return need
+
+    def _is_wide(self, needs: Iterable[Polynomial]) -> bool:
+        """Do they leave sizes as kernels have them? Bounds that are too coarse do not."""
+
+        def usual(atom: Term) -> Interval:
+            low, high = self._values.grid.limits(atom)
+            return low, min(high, _USUAL)
+
+        return all(need.span(usual)[1] <= 0 for need in needs if _is_of_sizes(need))
+
+    # ------------------------------------------------------------ values that wrap
+
+    def _beyond(self, index: NarrowIndex, needs: Iterable[Polynomial]) -> Mapping[Term, int] | None:
+        """Values for which the index wraps, and a thread comes to use it."""
+        if self._searched == _SEARCHED:
+            return None
+        self._searched += 1
+        if not all(a.origin in _SIZES for a in unknowns(index.value)):
+            return None
+        return self._met(self._wraps(index), needs)
+
+    def _met(
+        self, wanted: Sequence[tuple[Term, bool]], needs: Iterable[Polynomial]
+    ) -> Mapping[Term, int] | None:
+        """Values by which conditions have the truth that is wanted, and that a thread comes to."""
+        model = tried(self._values, needs, wanted)
+        if model is None:
+            model = self._values.met(wanted)
+        return model if model is not None and self._is_reached(model) else None
+
+    def _is_reached(self, model: Mapping[Term, int]) -> bool:
+        """Does a thread come to the iterations that values speak of?"""
+        counts = [a for a, number in model.items() if a.origin is Origin.ITERATION and number]
+        for count in counts:
+            _, entries = self._values.grid.loops.get(count.of[0], (None, ()))
+            if not any(self._goes_round(model, count, entry) for entry in entries):
+                return False
+        return True
+
+    def _goes_round(self, model: Mapping[Term, int], count: Term, entry: LoopEntry) -> bool:
+        """Does the condition of a loop hold in all iterations up to the one of a model?"""
+        if model[count] > _ITERATIONS or entry.again.kind is op.CONST:
+            return False
+        if not set(unknowns(entry.again)) <= model.keys():
+            return False
+        given = [c for c in entry.given if set(unknowns(c)) <= model.keys()]
+        return all(evaluate(c, model) for c in given) and all(
+            evaluate(entry.again, {**model, count: number}) for number in range(1, model[count] + 1)
+        )
+
+    def _wraps(self, index: NarrowIndex) -> list[tuple[Term, bool]]:
+        """That the index wraps and the address differs by that, as conditions and their truth."""
+        terms = self._values.terms
+        whole = self._as_whole(index.value, index.signed)
+        fits = terms.sle(whole, terms.const(index.most, _WIDE))
+        offset, added = self._offset(index)
+        same = terms.eq(terms.extract(offset, 0, added.width), added)
+        given = (*index.given, *self._sizes(index), *self._values.facts(index.value, *index.given))
+        return [(fits, False), (same, False), *((c, True) for c in given)]
+
+    def _as_whole(self, term: Term, signed: bool) -> Term:
+        """The same value over whole numbers. What is extended is a number of its own."""
+        terms, whole = self._values.terms, dict[tuple[Term, bool, int], Term]()
+
+        def parts(key: tuple[Term, bool, int]) -> list[tuple[Term, bool, int]]:
+            node, _, width = key
+            if node.kind in op.EXTENSIONS and width == 64 and node.args[0].width == 32:
+                return [(node.args[0], node.kind is op.SEXT, 32)]
+            return [(p, key[1], width) for p in node.args] if node.kind in _SUMS else []
+
+        start = (term, signed, term.width)
+        for key in bottom_up(whole, parts, start):
+            node, is_signed, _ = key
+            values = [whole[part] for part in parts(key)]
+            if node.kind is op.SUM:
+                constant, items = split(node)
+                total = terms.const(wrapped(constant, node.width), _WIDE)
+                for value, (_, factor) in zip(values, items, strict=True):
+                    total = terms.add(total, terms.scale(value, wrapped(factor, node.width)))
+                whole[key] = total
+            elif node.kind is op.MUL:
+                whole[key] = reduce(terms.mul, values)
+            elif values:
+                whole[key] = values[0]
+            else:
+                whole[key] = (terms.sext if is_signed else terms.zext)(node, _WIDE)
+        return whole[start]
+
+    def _sizes(self, index: NarrowIndex) -> Iterator[Term]:
+        """What a launch keeps to, of the axes that are spoken of; numbers count something."""
+        terms = self._values.terms
+        met = unknowns(index.address, *index.given)
+        threads = terms.const(1, 64)
+        for axis in AXES:
+            place = [terms.special(f"%{of}.{axis}") for of in ("tid", "ctaid", "ntid")]
+            thread, block, size = (terms.zext(t, 64) for t in place)
+            if place[1] in met:
+                number = terms.add(terms.mul(block, size), thread)
+                yield terms.ult(number, terms.const(MOST_IN_GRID, 64))
+            if place[0] in met or place[2] in met:
+                threads = terms.mul(threads, size)
+        yield terms.ule(threads, terms.const(self._values.most_threads, 64))
+        for atom in met:
+            if atom.origin is Origin.ITERATION:
+                yield terms.ule(atom, terms.const(_ITERATIONS, atom.width))
+            if _is_number(atom):
+                yield terms.sle(terms.const(0, 32), atom)
+
+    def _found(
+        self,
+        access: Access,
+        index: NarrowIndex,
+        needs: Sequence[Polynomial],
+        model: Mapping[Term, int],
+    ) -> None:
+        self._conditions.suppose(n for n in needs if not _is_of_sizes(n))
+        if not self._limits.suppose(filter(_is_of_sizes, needs)) or not needs:
+            self._without_limit = True
+        level = self._level(access, index, needs, model)
+        if level not in self._faults:
+            self._faults[level] = Fault(
+                RULE,
+                level,
+                access.index,
+                f"the index is computed in 32 bits and wraps {_with(model)}",
+                "compute it in 64 bits, or check the sizes on the host",
+                witness=self._subject.launch if level == "error" else None,
+            )
+
+    def _measure(self) -> str:
+        """Up to which sizes the kernel is right."""
+        return "" if self._without_limit else self._limits.as_limit()
+
+    def _level(
+        self,
+        access: Access,
+        index: NarrowIndex,
+        needs: Sequence[Polynomial],
+        model: Mapping[Term, int],
+    ) -> str:
+        """A warning where the array may be smaller than what 32 bits count and fits in memory."""
+        if self._subject.launch is not None and all(map(_is_of_launch, model)):
+            return "error"  # the thread of the model is one of the launch
+        terms = self._values.terms
+        whole, _ = self._offset(index)
+        most = min((access.bits // 8) << 31, _LARGEST)
+        small = terms.slt(whole, terms.const(most, _WIDE))
+        return (
+            "note" if self._met([*self._wraps(index), (small, True)], needs) is None else "warning"
+        )
+
+    def _offset(self, index: NarrowIndex) -> tuple[Term, Term]:
+        """What is added to the pointer of an access, over whole numbers and as it is."""
+        terms, address = self._values.terms, index.address
+        constant, items = split(address)
+        kept = [(t, f) for t, f in items if f != 1 or t.origin not in _POINTERS]
+        added = terms.sum(address.width, constant, kept)
+        return self._as_whole(added, True), added
+
+
+_POINTERS = frozenset({Origin.PARAMETER, Origin.LOAD, Origin.SYMBOL})
+_SUMS = frozenset({op.SUM, op.MUL})
+_SIZES = frozenset({Origin.SPECIAL, Origin.PARAMETER, Origin.ITERATION})
+"""What a launch decides, or how far a loop has come."""
+
+
+def _is_number(atom: Term) -> bool:
+    return atom.origin is Origin.PARAMETER and atom.width == 32
+
+
+def _is_of_sizes(need: Polynomial) -> bool:
+    """Does it say that parameters must not be too large? Else it speaks of the grid, which no guard
+    binds, or of sizes that are too small for the code."""
+    grid = any(str(atom.value).startswith("%nctaid") for atom in need.atoms)
+    return not grid and any(factor > 0 for monomial, factor in need if monomial)
+
+
+def _is_of_launch(atom: Term) -> bool:
+    return atom.origin in (Origin.SPECIAL, Origin.PARAMETER)
+
+
+def _indices(access: Access) -> Iterator[NarrowIndex]:
+    """The numbers that are extended into the addresses of an access."""
+    for view in access.variants:
+        given = (*view.conditions, view.guard)
+        for address in (view.address, view.copied):
+            if address is not None:
+                seen: dict[Term, None] = {}
+                for node in bottom_up(seen, visible_parts, address):
+                    seen[node] = None
+                    if node.kind in op.EXTENSIONS and _is_sum(node.args[0]):
+                        yield NarrowIndex(node, address, given)
+
+
+def _is_sum(term: Term) -> bool:
+    return term.width == 32 and term.kind in (op.SUM, op.MUL)
+
+
+def _with(model: Mapping[Term, int]) -> str:
+    """The parameters and the thread of a model, in words."""
+    parts = [
+        f"{atom.value} = {wrapped(number, 32):,}"
+        for atom, number in sorted(model.items(), key=lambda item: item[0].id)
+        if atom.origin is Origin.PARAMETER and atom.width == 32
+    ]
+    return f"with {', '.join(parts)}" if parts else "in a large grid"

@@ -1,0 +1,126 @@
+"""Indices of 32 bits that wrap: limits of sizes, with values that go beyond them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxsw.correctness.verdict import Fault, Proof
+from ptxsw.verify.arguments import Data
+from ptxsw.verify.launches import Launch
+from tests.correctness.small_kernels import kernel, proof
+
+PARAMS = ".param .u64 out, .param .u32 n, .param .u32 m"
+THREAD = """mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+    mad.lo.s32 %r4, %r1, %r2, %r3; ld.param.u32 %r5, [n]; ld.param.u32 %r6, [m];
+    ld.param.u64 %d1, [out];"""
+GUARD = "setp.ge.s32 %p1, %r4, %r5; @%p1 ret;"
+STORE = "add.u64 %d2, %d1, %d2; st.global.u32 [%d2], %r4; ret;"
+
+
+def text(body: str) -> str:
+    """The number of the thread is in %r4, `n` in %r5, `m` in %r6, what is added to `out` in %d2."""
+    return kernel(f"{THREAD} {body} {STORE}", params=PARAMS)
+
+
+def found(body: str, **given: object) -> Proof:
+    result = proof("index_overflow", text(body), **given)  # type: ignore[arg-type]
+    assert result is not None
+    return result
+
+
+def fault(body: str, **given: object) -> Fault:
+    result = found(body, **given)
+    assert not result.open, result.open
+    (one,) = result.faults
+    return one
+
+
+NEVER = {
+    "the number of a thread": f"{GUARD} mul.wide.s32 %d2, %r4, 4;",
+    "no guard at all": "mul.wide.u32 %d2, %r4, 4;",
+    "the next one, guarded": f"add.s32 %r7, %r4, 1; {GUARD} mul.wide.s32 %d2, %r7, 4;",
+    "the one before": """setp.lt.s32 %p2, %r4, 1; @%p2 ret; add.s32 %r7, %r4, -1;
+        mul.wide.s32 %d2, %r7, 4;""",
+    "subtraction by a wrapped constant": f"{GUARD} add.u32 %r7, %r4, -5; mul.wide.s32 %d2, %r7, 4;",
+    "computed in 64 bits": f"{GUARD} cvt.s64.s32 %d2, %r4; mul.lo.s64 %d2, %d2, 400000;",
+    "masked": "mad.lo.u32 %r7, %r4, 77777, %r5; and.b32 %r7, %r7, 1023; mul.wide.u32 %d2, %r7, 4;",
+    "a small number guards": """setp.ge.s32 %p1, %r4, 1000; @%p1 ret; mul.lo.s32 %r7, %r4, 1000;
+        mul.wide.s32 %d2, %r7, 4;""",
+    "a remainder": """setp.lt.s32 %p1, %r5, 1; @%p1 ret; div.u32 %r7, %r4, %r5; mul.lo.u32 %r7, %r7,
+        %r5; sub.u32 %r7, %r4, %r7; mul.wide.u32 %d2, %r7, 4;""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", NEVER.values(), ids=NEVER)
+def test_what_never_wraps(body: str) -> None:
+    result = found(body)
+    assert not (result.open or result.faults or result.unknown)
+    assert "grid-fits" in result.assumptions
+
+
+LIMITS = {
+    "bytes": (f"{GUARD} shl.b32 %r7, %r4, 2; cvt.s64.s32 %d2, %r7;", "warning",
+        "valid up to n = 536,870,912"),
+    "unsigned bytes": (f"{GUARD} shl.b32 %r7, %r4, 2; cvt.u64.u32 %d2, %r7;", "warning",
+        "valid up to n = 1,073,741,824"),
+    "three numbers for each thread": (f"{GUARD} mul.lo.s32 %r7, %r4, 3; mul.wide.s32 %d2, %r7, 4;",
+        "note", "valid up to n = 715,827,883"),
+    "rows and columns": ("""mov.u32 %r8, %ctaid.y; setp.ge.s32 %p2, %r8, %r6; @%p2 ret;
+        mad.lo.s32 %r7, %r8, %r5, %r4;""" + f"{GUARD} mul.wide.s32 %d2, %r7, 4;", "note",
+        "valid while n·m <= 2,147,483,648"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "level", "measure"), LIMITS.values(), ids=LIMITS)
+def test_limits_of_sizes(body: str, level: str, measure: str) -> None:
+    one = fault(body)
+    assert (one.level, one.measure) == (level, measure)
+    assert one.witness is None
+
+
+def test_the_smallest_size_that_wraps_is_the_next_one() -> None:
+    """By the numbers of a launch: 3·(n - 1) is the last index."""
+    body = f"{GUARD} mul.lo.s32 %r7, %r4, 3; mul.wide.s32 %d2, %r7, 4;"
+    for n, wraps in ((715_827_883, False), (715_827_884, True)):
+        launched = Launch((1 << 22, 1, 1), (256, 1, 1), (Data("zeros", 4, "u32"), n, 1))
+        result = found(body, launched=launched)
+        assert [f.level for f in result.faults] == ["error"] * wraps
+        assert [f.witness for f in result.faults] == [launched] * wraps
+        assert not result.open
+
+
+def test_a_loop_that_steps_over_its_end() -> None:
+    loop = """mov.u32 %r9, %nctaid.x; mul.lo.s32 %r9, %r9, %r2; setp.ge.s32 %p1, %r4, %r5;
+        @%p1 ret; L: mul.wide.s32 %d2, %r4, 4; add.u64 %d2, %d1, %d2; st.global.u32 [%d2], %r1;
+        add.s32 %r4, %r4, %r9; setp.lt.s32 %p2, %r4, %r5; @%p2 bra L; ret;"""
+    result = found(loop)
+    assert not any(f.level != "note" for f in result.faults)
+
+
+def test_a_loop_over_rows() -> None:
+    body = f"""{GUARD} setp.lt.s32 %p2, %r6, 1; @%p2 ret; mov.u32 %r8, 0; mov.u32 %r7, %r4;
+        L: mul.wide.s32 %d2, %r7, 4; add.u64 %d2, %d1, %d2; st.global.u32 [%d2], %r1;
+        add.s32 %r7, %r7, %r5; add.s32 %r8, %r8, 1; setp.lt.s32 %p2, %r8, %r6; @%p2 bra L; ret;
+        mov.u64 %d2, 0;"""
+    one = fault(body)
+    assert one.level == "note"
+    assert one.measure == "valid while n·m <= 2,147,483,648"
+
+
+def test_an_unguarded_grid_is_a_condition() -> None:
+    result = found("mad.lo.u32 %r7, %r1, 256, %r3; mul.wide.u32 %d2, %r7, 4;", block=(256, 1, 1))
+    assert not (result.open or result.faults or result.condition)
+    result = found("mad.lo.u32 %r7, %r1, 1024, %r3; mul.wide.u32 %d2, %r7, 4;", block=(256, 1, 1))
+    assert result.condition == "gridDim.x <= 4,194,304"
+
+
+def test_an_index_from_memory_is_not_known() -> None:
+    result = found("""ld.global.u32 %r7, [%d1]; mad.lo.u32 %r7, %r7, 3, 1;
+        mul.wide.u32 %d2, %r7, 4;""")
+    (suspect,) = result.open
+    assert suspect.why.endswith("is loaded from memory")
+
+
+def test_a_kernel_without_global_memory_is_not_asked_about() -> None:
+    inside = kernel(".shared .b8 s[4]; mov.u32 %r1, s; st.shared.u32 [%r1], 1; ret;")
+    assert proof("index_overflow", inside) is None
