@@ -9,7 +9,8 @@ from msgspec import Struct, field
 from ptxsw.facts.conditions import comparisons
 from ptxsw.facts.grid import Grid, Unbounded
 from ptxsw.facts.ranges import MAY_WRAP, Bounds, PathBounds
-from ptxsw.terms.node import Term
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, ones, split
 from ptxsw.terms.polynomial import Polynomial
 
 Needs = tuple[Polynomial, ...]
@@ -33,12 +34,25 @@ class Reading(PathBounds):
         self._found: dict[Term, tuple[Bounds, Needs] | None] = {}
 
     def _reading(self, term: Term) -> Polynomial:
+        if term.kind is op.OR and term.args[1].kind is op.CONST:
+            term = self._added(term)
         before = dict(self.needs)
         try:
             return super()._reading(term)
         except Unbounded:
             self.needs = before
             return Polynomial.atom(term)
+
+    def _added(self, term: Term) -> Term:
+        """`64·x + y | 32` as a sum, where the bits cannot be set on both sides."""
+        value, number = term.args
+        low = int(number.value).bit_length()
+        constant, items = split(value)
+        below = [(part, f) for part, f in items if f & ((1 << low) - 1)]
+        small = self.terms.sum(value.width, constant & ((1 << low) - 1), below)
+        if ones(small) & int(number.value) or ones(small) >> low:
+            return term
+        return self.terms.add(value, number)
 
     def _need(self, excess: Polynomial) -> None:
         # Nobody tests these as a kernel runs: they may be of any size.

@@ -16,7 +16,7 @@ from ptxsw.facts.thread_views import AXES, OtherThread, ThreadViews
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import Column, evaluate
-from ptxsw.terms.node import Term, ones, unknowns
+from ptxsw.terms.node import Term, ones, unknowns, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
 from ptxsw.terms.witness import witness
@@ -35,6 +35,9 @@ _STARTS: tuple[Mapping[str, int], ...] = (
 _MOST_TRIED = 8  # pairs of threads
 _SIDES = {0: ((),), 1: ((64,), (256,)), 2: ((8, 8), (32, 16)), 3: ((4, 4, 4), (16, 8, 4))}
 """Of blocks, along the axes that a kernel reads."""
+
+_WIDE, _WIDER, _WIDEST = 1 << 12, 9, 2  # elements; bits from stride to stride, and how often
+_BLOCKS = 4  # along each axis of the grid, where strides are wide
 
 Place = tuple[int, int, int]
 """Of a thread in its block."""
@@ -84,6 +87,27 @@ class ModelSearch:
             mine = terms.special(f"%{kind}.{axis}")
             different = terms.or_(different, terms.not_(terms.eq(mine, other(mine))))
         yield different
+
+    def promised(self, *offsets: Term) -> tuple[Term, ...]:
+        """What a caller sees to: parameters that an index is multiplied with are strides, and wider
+        than what they separate. All else is small then."""
+        strides = dict.fromkeys(stride for offset in offsets for stride in _strides(offset))
+        if not strides:
+            return ()
+        terms = self._terms
+        known = [
+            terms.ule(terms.const(_WIDE << _WIDER * min(at, _WIDEST), stride.width), stride)
+            for at, stride in enumerate(strides)
+        ]
+        sizes = [n for n in unknowns(*offsets) if n.origin is Origin.PARAMETER]
+        blocks = [terms.special(f"%nctaid.{axis}") for axis in self._views.dimensions.grid]
+        known += [
+            terms.ule(size, terms.const(most, size.width))
+            for some, most in ((sizes, _WIDE - 1), (blocks, _BLOCKS))
+            for size in some
+            if size not in strides
+        ]
+        return tuple(known)
 
     def overlap(self, a: Term, size: int, b: Term, other_size: int) -> Term:
         """That `size` bytes at `a` and `other_size` bytes at `b` have one in common."""
@@ -177,6 +201,16 @@ class ModelSearch:
         if not all(evaluate(condition, values) for condition in wanted):
             return None
         return Model(dict(values), all(term.origin in _CHOSEN for term in unknowns(*wanted)))
+
+
+def _strides(offset: Term) -> Iterator[Term]:
+    """The parameters that something else is multiplied with."""
+    for node in walk(offset):
+        if node.kind is op.MUL:
+            for part in node.args:
+                bare = part.args[0] if part.kind in op.EXTENSIONS else part
+                if bare.origin is Origin.PARAMETER:
+                    yield bare
 
 
 def _placed(values: Mapping[str, int], t: Place, u: Place) -> Callable[[Term], int]:

@@ -352,7 +352,8 @@ class TwoThreads:
             return Unsure("an address is too complicated")
         meet = self._models.overlap(here, mine.size, there, theirs.size)
         small = [c for c in conditions if c.size <= _LARGEST]
-        wanted = [*self._models.launch(other), *small, meet]
+        known = [*self._models.launch(other), *small]
+        wanted = [*known, *self._models.promised(here, there), meet]
         threads = self._columns.threads if self._columns is not None else ()
         model = self._models.search(wanted, other, [(threads[t], threads[u]) for t, u in pairs])
         if model is None and other.same_block:
@@ -360,7 +361,7 @@ class TwoThreads:
             model = self._models.in_block(*sides, (mine.size, theirs.size), wanted, other)
         if model is None:
             claim = self.trace.terms.not_(meet)
-            if isinstance(self._solver.prove(claim, wanted[:-1]), Proved):
+            if isinstance(self._solver.prove(claim, known), Proved):
                 return Apart(frozenset(assumptions))
             model = self._models.solved(wanted)
         if model is not None:

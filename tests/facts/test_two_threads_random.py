@@ -164,7 +164,10 @@ def case(seed: int) -> Case:
     def holds(thread: tuple[int, int, int], n: int, exact: bool) -> bool:
         if compared is None:
             return True
-        return COMPARISONS[compared](a.value(thread, n, exact), b.value(thread, n, exact))
+        sides = a.value(thread, n, exact), b.value(thread, n, exact)
+        if exact and compared.endswith("s32") and any(side >> 31 for side in sides):
+            raise Wraps
+        return COMPARISONS[compared](*sides)
 
     sizes = TYPES[types[0]], TYPES[types[1]]
     return Case(text, shape, (place(first), place(second)), sizes, holds)
@@ -208,15 +211,9 @@ def common(one: Case, t: tuple[int, int, int], u: tuple[int, int, int], n: int) 
     """Do two threads touch a byte in common?"""
     if not (one.holds(t, n, False) and one.holds(u, n, False)):
         return False
-    width = (
-        TOP
-        if max(p(x, n, False) for p, x in zip(one.places, (t, u), strict=True)) < TOP
-        else 1 << 64
-    )
     distance = one.places[1](u, n, False) - one.places[0](t, n, False)
-    return -one.sizes[1] < distance < one.sizes[0] or any(
-        -one.sizes[1] < distance + around < one.sizes[0] for around in (-width, width)
-    )
+    around = (0, -TOP, TOP) if "st.shared" in one.text else (0,)
+    return any(-one.sizes[1] < distance + by < one.sizes[0] for by in around)
 
 
 def contradicts(one: Case, answer: Apart) -> tuple[object, ...] | None:
