@@ -9,13 +9,18 @@ from msgspec import Struct, field
 from ptxsw.facts.conditions import comparisons
 from ptxsw.facts.grid import Grid, Unbounded
 from ptxsw.facts.ranges import MAY_WRAP, Bounds, PathBounds
+from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, ones, split
+from ptxsw.terms.node import Term, Variance, factors, ones, positive, split
 from ptxsw.terms.polynomial import Polynomial
 
 Needs = tuple[Polynomial, ...]
 """Polynomials that have to be at most 0."""
 
+WRAPS = "a 32-bit index wraps"
+"""The atom of a need that stands for all of which nothing more is known."""
+
+_MOST_PARTS = 32
 _LARGEST = 400  # nodes of a condition that is read
 
 
@@ -41,7 +46,30 @@ class Reading(PathBounds):
             return super()._reading(term)
         except Unbounded:
             self.needs = before
-            return Polynomial.atom(term)
+            return self._by_parts(term) if term.kind in op.EXTENSIONS else Polynomial.atom(term)
+
+    def _by_parts(self, extended: Term) -> Polynomial:
+        """An index of which no bounds are known, as it is if its sums do not wrap."""
+        constant, items = split(extended.args[0])
+        if len(items) == 1 and not constant and items[0][0].kind is not op.MUL:
+            return Polynomial.atom(extended)
+        total = Polynomial.constant(wrapped(constant, extended.args[0].width))
+        for part, factor in items:
+            product = Polynomial.constant(wrapped(factor, part.width))
+            for one in factors(part):
+                product *= self._part(one, extended)
+            total += product
+        if len(total.items) > _MOST_PARTS:
+            return Polynomial.atom(extended)
+        self.needs[Polynomial.atom(self.terms.atom(WRAPS, 64, Variance.UNIFORM))] = None
+        return total
+
+    def _part(self, part: Term, extended: Term) -> Polynomial:
+        """A part of an index as a number, with the sign that the index has."""
+        if positive(part) or self.grid.is_parameter(part):
+            return self.read(part)
+        extend = self.terms.sext if extended.kind is op.SEXT else self.terms.zext
+        return Polynomial.atom(extend(part, extended.width))
 
     def _added(self, term: Term) -> Term:
         """`64·x + y | 32` as a sum, where the bits cannot be set on both sides."""

@@ -32,7 +32,8 @@ def plain_condition(excess: Polynomial) -> Polynomial:
 
 def is_readable(excess: Polynomial) -> bool:
     """May a condition be told to a user?"""
-    return bool(excess.atoms) and len(excess.items) <= _LONGEST
+    named = all(atom.kind is op.ATOM for atom in excess.atoms)
+    return bool(excess.atoms) and named and len(excess.items) <= _LONGEST
 
 
 def told(excess: Polynomial) -> str:

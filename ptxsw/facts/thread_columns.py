@@ -64,11 +64,13 @@ class BlockColumns:
         for condition in conditions:
             if self.is_told(condition):
                 met = self.values(condition)
-                takes = [a and bool(b) for a, b in zip(takes, met * len(takes), strict=False)]
+                met = met * len(takes) if len(met) == 1 else met
+                takes = [a and bool(b) for a, b in zip(takes, met, strict=True)]
         return takes
 
     def parted(self, offset: Polynomial) -> tuple[list[int], Polynomial]:
-        """The part of an address that a thread's place decides, for each thread, and the rest."""
+        """The part of an address that a thread's place decides, for each thread, and the rest. The
+        polynomial is whole."""
         total, rest = [0] * len(self.threads), []
         for monomial, factor in offset:
             if all(map(self.is_told, monomial)):

@@ -297,10 +297,10 @@ class TwoThreads:
         """Some pairs of threads of a block that touch a common byte, as far as their places decide
         it. None: that is not known."""
         columns = self._columns
-        if columns is None or not other.same_block:
+        offsets = distance.first.offset, distance.second.offset
+        if columns is None or not other.same_block or not all(o.is_whole for o in offsets):
             return None
-        first, rest = columns.parted(distance.first.offset)
-        second, others = columns.parted(distance.second.offset)
+        (first, rest), (second, others) = map(columns.parted, offsets)
         shift = (distance.renamed(others) - rest).number
         if shift is None:
             return None
