@@ -13,6 +13,7 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, factors, ones, positive, split
 from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.substitution import rebuild, substitute
 
 Needs = tuple[Polynomial, ...]
 """Polynomials that have to be at most 0."""
@@ -22,6 +23,19 @@ WRAPS = "a 32-bit index wraps"
 
 _MOST_PARTS = 32
 _LARGEST = 400  # nodes of a condition that is read
+
+
+_SIGN = 31
+_DIVISIONS = frozenset({op.UDIV, op.UREM, op.EXTRACT})
+
+
+def _divisor(term: Term) -> int | None:
+    """The number by which a quotient or remainder divides, rounding down."""
+    if term.kind is op.EXTRACT:
+        high = term.value + term.width == term.args[0].width
+        return 1 << term.value if high and term.value else None
+    by = term.args[1]
+    return int(by.value) if by.kind is op.CONST and by.value else None
 
 
 class Fact(Struct, frozen=True):
@@ -43,6 +57,8 @@ class Reading(PathBounds):
             term = self._added(term)
         before = dict(self.needs)
         try:
+            if term.kind in _DIVISIONS:
+                return self._divided(self._without_signs(term))
             return super()._reading(term)
         except Unbounded:
             self.needs = before
@@ -70,6 +86,44 @@ class Reading(PathBounds):
             return self.read(part)
         extend = self.terms.sext if extended.kind is op.SEXT else self.terms.zext
         return Polynomial.atom(extend(part, extended.width))
+
+    def _without_signs(self, term: Term) -> Term:
+        """A quotient of what is surely no negative number: `(x + (x >> 31 & 31)) >> 5`."""
+
+        def leaf(node: Term) -> Term | None:
+            if node.kind is not op.EXTRACT or node.width > 1 or node.value != _SIGN:
+                return None
+            if node.args[0].width != _SIGN + 1:
+                return None
+            self.number(node.args[0], signed=True)
+            return self.terms.const(0, 1) if self._is_no_negative(node.args[0]) else None
+
+        return substitute(self.terms, term, leaf)
+
+    def _is_no_negative(self, term: Term) -> bool:
+        low, _ = self.extremes(self.read(term))
+        return self.grid.span(low)[0] >= 0
+
+    def _divided(self, term: Term) -> Polynomial:
+        """A quotient or remainder of a sum, without the multiples of the divisor in it."""
+        whole = term.args[0] if term.args else term
+        by = _divisor(term)
+        if by is None or whole.kind is not op.SUM:
+            return super()._reading(term)
+        self.number(whole, signed=False)
+        constant, items = split(whole)
+        constant = wrapped(constant, whole.width)
+        multiples = [(p, f) for p, f in items if wrapped(f, whole.width) % by == 0]
+        rest = [(p, f) for p, f in items if wrapped(f, whole.width) % by]
+        remainder = self.terms.sum(whole.width, constant % by, rest)
+        if not multiples and constant % by == constant:
+            return super()._reading(term)
+        self.number(remainder, signed=False)
+        if term.kind is op.UREM:
+            return self.read(rebuild(self.terms, term, (remainder, term.args[1])))
+        parts = [(self.read(p), wrapped(f, whole.width) // by) for p, f in multiples]
+        inner = rebuild(self.terms, term, (remainder, *term.args[1:]))
+        return Polynomial.sum([*parts, (self.read(inner), 1)]) + constant // by
 
     def _added(self, term: Term) -> Term:
         """`64·x + y | 32` as a sum, where the bits cannot be set on both sides."""

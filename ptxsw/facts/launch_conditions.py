@@ -9,6 +9,7 @@ from math import gcd
 
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
+from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.show import show
 
@@ -30,10 +31,22 @@ def plain_condition(excess: Polynomial) -> Polynomial:
     return Polynomial.of(items)
 
 
-def is_readable(excess: Polynomial) -> bool:
-    """May a condition be told to a user?"""
-    named = all(atom.kind is op.ATOM for atom in excess.atoms)
-    return bool(excess.atoms) and named and len(excess.items) <= _LONGEST
+def is_promise(excess: Polynomial) -> bool:
+    """May a launch be asked to see to it, in words that a user reads? No launch is asked to have
+    one block or thread, nor to have so many blocks that no loop goes round."""
+    if not excess.atoms or any(atom.kind is not op.ATOM for atom in excess.atoms):
+        return False
+    if len(excess.items) > _LONGEST:
+        return False
+    if len(excess.varying) == 1 and any(f > 0 and -excess.offset // f <= 1 for m, f in excess if m):
+        return False
+    larger = {str(atom.value) for m, f in excess if f < 0 for atom in m}
+    smaller = {atom.origin for m, f in excess if f > 0 for atom in m}
+    return not (any(map(_is_of_grid, larger)) and Origin.PARAMETER in smaller)
+
+
+def _is_of_grid(name: str) -> bool:
+    return name.startswith("%nctaid")
 
 
 def told(excess: Polynomial) -> str:

@@ -37,6 +37,7 @@ _SIDES = {0: ((),), 1: ((64,), (256,)), 2: ((8, 8), (32, 16)), 3: ((4, 4, 4), (1
 """Of blocks, along the axes that a kernel reads."""
 
 _WIDE, _WIDER, _WIDEST = 1 << 12, 9, 2  # elements; bits from stride to stride, and how often
+_MOST_BLOCKS = 1 << 20  # along each axis of the grid
 _BLOCKS = 4  # along each axis of the grid, where strides are wide
 
 Place = tuple[int, int, int]
@@ -80,6 +81,8 @@ class ModelSearch:
         for axis in dimensions.grid:
             size, mine = (terms.special(f"%{name}.{axis}") for name in ("nctaid", "ctaid"))
             yield from {terms.ult(mine, size): 0, terms.ult(other(mine), size): 0}
+            # So the number of a thread along an axis is below 2^31, whatever the block is.
+            yield terms.ule(size, terms.const(_MOST_BLOCKS, 32))
         axes = dimensions.block if other.same_block else dimensions.grid
         kind = "tid" if other.same_block else "ctaid"
         different = terms.const(0, 1)

@@ -35,10 +35,12 @@ from ptxsw.facts.memory_objects import (
     not_one_object,
     same_object,
 )
+from ptxsw.facts.thread_bounds import DistanceProof
 from ptxsw.facts.thread_columns import BlockColumns, collisions
-from ptxsw.facts.thread_distances import Distance, DistanceProof
+from ptxsw.facts.thread_distances import Distance
 from ptxsw.facts.thread_models import ModelSearch
 from ptxsw.facts.thread_views import AXES, Dimensions, OtherThread, Shape, ThreadViews
+from ptxsw.ptx.ir import Int
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
@@ -169,7 +171,7 @@ class TwoThreads:
         if len(first.variants) * len(second.variants) > _MOST_VIEWS:
             return Unsure("too many paths lead to it")
         for access in (first, second):
-            if not access.bits:
+            if not bytes_of(access):
                 return Unsure(f"how much {access.instruction.name} touches is not known")
         other = self.views.other(meeting.same_block, meeting.counters)
         parts = [
@@ -217,13 +219,13 @@ class TwoThreads:
         return self._decided(first, a, second, b, other, conditions, assumptions, pairs or [])
 
     def _side(self, access: Access, view: AccessView) -> _Side:
-        side = self._sides.get((view, access.bytes))
+        side = self._sides.get((view, bytes_of(access)))
         if side is None:
             own = self.views.own
             conditions = conjuncts({own(view.guard), *map(own, view.conditions)}, self.trace.terms)
             place = self._objects.place(self.views, view.address)
             told = tuple(c for c in conditions if c.kind is not op.CONST)
-            side = self._sides[view, access.bytes] = _Side(place, told, access.bytes)
+            side = self._sides[view, bytes_of(access)] = _Side(place, told, bytes_of(access))
         return side
 
     def _excluded(self, mine: Iterable[Term], theirs: Iterable[Term], other: OtherThread) -> bool:
@@ -275,17 +277,10 @@ class TwoThreads:
             return None
         shared = facts((*mine.conditions, *theirs.conditions), self.grid)
         known = Facts((*shared.at_most_0, *self._fits), shared.one_of)
-        width, same_block = mine.place.offset.width, other.same_block
         return Distance(
-            self.grid,
-            first,
-            second,
-            other,
-            other.is_one_thread,
-            known,
-            same_block=same_block,
-            width=width,
-        )
+            self.grid, (first, second), other, other.is_one_thread, known,
+            same_block=other.same_block, width=mine.place.offset.width,
+        )  # fmt: skip
 
     @cached_property
     def _columns(self) -> BlockColumns | None:
@@ -362,11 +357,21 @@ class TwoThreads:
         if model is None:
             claim = self.trace.terms.not_(meet)
             if isinstance(self._solver.prove(claim, known), Proved):
-                return Apart(frozenset(assumptions))
+                return Apart(frozenset({*assumptions, GRID_FITS}))
             model = self._models.solved(wanted)
         if model is not None:
             return Meet(model.values, a, b, model.certain)
         return Unsure(_reason(here, there))
+
+
+def bytes_of(access: Access) -> int:
+    """How many bytes a thread touches; 0 where that is not known. Those of `cp.async` stand among
+    its operands."""
+    ins = access.instruction
+    if ins.opcode == "cp" and ins.modifiers[:1] == ("async",) and "bulk" not in ins.modifiers:
+        return next((int(o.value) for o in ins.operands if isinstance(o, Int)), 0)
+    plain = ins.opcode in ("ld", "ldu", "st", "atom", "red")
+    return access.bytes if plain else 0
 
 
 class _Side(Struct):

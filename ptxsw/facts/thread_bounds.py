@@ -1,0 +1,222 @@
+"""Bounds of what two threads have of their own, over what a launch chooses.
+
+A polynomial over atoms of both threads is bounded as one of a single thread is (`ranges`): an atom
+lies where its own thread's path has it. Sums that a path bounds as a whole, `i + 32·k < n`, are
+bounded before the atoms in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct, field
+
+from ptxsw.facts.address_readings import Fact, Needs, Spot
+from ptxsw.facts.grid import Grid
+from ptxsw.facts.grid_facts import Facts, proved
+from ptxsw.facts.launch_conditions import is_promise, plain_condition
+from ptxsw.ptx.bits import wrapped
+from ptxsw.terms import op
+from ptxsw.terms.node import Term
+from ptxsw.terms.polynomial import Polynomial
+
+_MOST_STEPS = 64
+_MOST_SUMS = 24
+
+Span = tuple[Polynomial, Polynomial, dict[Polynomial, None]]
+"""The least and the highest value, and what that needs."""
+
+
+class DistanceProof(Struct):
+    """What a proof stands on: polynomials that have to be at most 0 for a launch. `conditions` are
+    those that the launch is asked to see to."""
+
+    needs: dict[Polynomial, None] = field(default_factory=dict)
+    conditions: dict[Polynomial, None] = field(default_factory=dict)
+
+    def copy(self) -> DistanceProof:
+        return DistanceProof(dict(self.needs), dict(self.conditions))
+
+    def become(self, other: DistanceProof) -> None:
+        self.needs, self.conditions = other.needs, other.conditions
+
+
+class ThreadBounds:
+    """Of threads t and u, which touch `first` and `second`. `other` gives u's name of an atom of
+    t; `known` are facts of the launch."""
+
+    def __init__(
+        self, grid: Grid, first: Spot, second: Spot, other: Callable[[Term], Term], known: Facts
+    ) -> None:
+        self.grid, self.first, self.second = grid, first, second
+        self.other, self._known = other, known
+        self._own: dict[Term, tuple[Spot, Term]] = {}  # whose an atom is, and its name there
+        self.pairs: dict[Term, Term] = {}  # t's atom by u's
+        self._sums: list[tuple[Polynomial, Polynomial, Needs]] | None = None
+
+    # ------------------------------------------------------------ names
+
+    def renamed(self, value: Polynomial) -> Polynomial:
+        """A polynomial of thread t as it is in thread u."""
+        result = Polynomial()
+        for monomial, factor in value:
+            product = Polynomial.constant(factor)
+            for atom in monomial:
+                product *= self._as_other(atom)
+            result += product
+        return result if value.is_whole else result / value.denominator
+
+    def _as_other(self, atom: Term) -> Polynomial:
+        new = self.other(atom)
+        if new is atom:
+            return Polynomial.atom(atom)
+        ahead = self._ahead(new, atom)
+        if ahead is not None:
+            return Polynomial.atom(atom) + ahead
+        self._own[new] = self.second, atom
+        self._own.setdefault(atom, (self.first, atom))
+        self.pairs[new] = atom
+        return Polynomial.atom(new)
+
+    def _ahead(self, new: Term, atom: Term) -> int | None:
+        """By how many iterations u is ahead, of a count that both have."""
+        rest = self.grid.terms.sub(new, atom)
+        return wrapped(rest.value, rest.width) if rest.kind is op.CONST else None
+
+    def is_own(self, atom: Term) -> bool:
+        """Has each thread a value of its own?"""
+        if atom in self._own:
+            return True
+        new = self.other(atom)
+        if new is atom or self.grid.is_shared(atom) or self._ahead(new, atom) is not None:
+            return False
+        self._own[atom] = self.first, atom
+        return True
+
+    # ------------------------------------------------------------ bounds
+
+    def bounds(self, atom: Term) -> tuple[tuple[Polynomial, Polynomial], Needs] | None:
+        """The least and the highest value of an atom of either thread."""
+        spot, name = self._own.get(atom, (self.first, atom))
+        return spot.reading.bounds(name)
+
+    def extreme(
+        self, value: Polynomial, needs: dict[Polynomial, None], *, up: bool
+    ) -> Polynomial | None:
+        """The least or the highest value over what a launch chooses; None where it is not
+        known."""
+        for _ in range(_MOST_STEPS):
+            varying = [a for a in value.atoms if not self.grid.is_uniform(a)]
+            if not varying:
+                return value
+            less = self._without_sum(value, needs, up=up) if len(varying) > 1 else None
+            if less is not None:
+                value = less
+                continue
+            atom = max(varying, key=lambda a: a.id)
+            parted, bounds = value.parted(atom), self.bounds(atom)
+            if parted is None or bounds is None:
+                return None
+            factor, rest = parted
+            low, high = self.grid.span(factor)
+            if low < 0 < high:
+                return None
+            (least, most), more = bounds
+            needs.update(dict.fromkeys(more))
+            value = rest + factor * (most if up == (low >= 0) else least)
+        return None
+
+    def _without_sum(
+        self, value: Polynomial, needs: dict[Polynomial, None], *, up: bool
+    ) -> Polynomial | None:
+        """The value with a bound in the place of a sum in it that has one."""
+        for total, most, more in self._bounded_sums():
+            atom = max((a for a in total.atoms if self.is_own(a)), key=lambda a: a.id)
+            times, inside = value.parted(atom), total.parted(atom)
+            unit = None if inside is None else inside[0].number
+            if times is None or unit is None or not times[0].items:
+                continue
+            ratio = times[0] / unit
+            low, high = self.grid.span(ratio)
+            rest = value - ratio * total
+            if (low < 0 if up else high > 0) or not ratio.is_whole:
+                continue
+            if rest.atoms.isdisjoint(a for a in total.atoms if self.is_own(a)):
+                needs.update(dict.fromkeys(more))
+                return rest + ratio * most
+        return None
+
+    def _bounded_sums(self) -> list[tuple[Polynomial, Polynomial, Needs]]:
+        """Sums of several atoms of one thread, with what they are at most."""
+        if self._sums is None:
+            self._sums = []
+            for fact in self.facts():
+                own = [(m, f) for m, f in fact.excess if any(map(self.is_own, m))]
+                total = Polynomial.of(own)
+                if fact.excess.is_whole and sum(map(self.is_own, total.atoms)) > 1:
+                    self._sums.append((total, total - fact.excess, fact.needs))
+            del self._sums[_MOST_SUMS:]
+        return self._sums
+
+    def facts(self) -> Iterator[Fact]:
+        """What the conditions of both threads say of what they have of their own."""
+        for fact in self.first.facts:
+            if any(map(self.is_own, fact.excess.atoms)):
+                yield fact
+        for fact in self.second.facts:
+            renamed = self.renamed(fact.excess)
+            if any(map(self.is_own, renamed.atoms)):
+                yield Fact(renamed, fact.needs)
+
+    def span(self, value: Polynomial) -> Span | None:
+        needs: dict[Polynomial, None] = {}
+        least, most = (self.extreme(value, needs, up=up) for up in (False, True))
+        return None if least is None or most is None else (least, most, needs)
+
+    # ------------------------------------------------------------ what has to be at most 0
+
+    def settle(
+        self, excess: Polynomial, evidence: DistanceProof, *, promised: bool = False
+    ) -> bool:
+        """Is a polynomial at most 0? `promised`: it may be a condition of the answer."""
+        needs: dict[Polynomial, None] = {}
+        most = self.extreme(excess, needs, up=True)
+        if most is None:
+            return False
+        if not self._at_most_0(most):
+            condition = plain_condition(most)
+            if not promised or not is_promise(condition) or self.grid.span(condition)[0] > 0:
+                return False
+            evidence.conditions[condition] = None
+        evidence.needs.update(needs)
+        return True
+
+    def _at_most_0(self, value: Polynomial) -> bool:
+        """Is it so in every launch?"""
+        return proved(value, self._known, self.grid) or any(
+            _falls(value - fact, self.grid) for fact in (Polynomial(), *self._known.at_most_0)
+        )
+
+    def pinned(self, atom: Term, evidence: DistanceProof) -> bool:
+        """Have both threads one value of an atom, the same for all threads that get there?"""
+        mine, others = self.first.reading.bounds(atom), self.second.reading.bounds(atom)
+        if mine is None or others is None:
+            return False
+        (low, high), needs = mine
+        if low != high or others[0] != mine[0]:
+            return False
+        evidence.needs.update(dict.fromkeys((*needs, *others[1])))
+        return True
+
+
+def _falls(value: Polynomial, grid: Grid) -> bool:
+    """Is a polynomial at most 0, whatever its atoms are from their least number on? With each
+    written as that number and what is more, all factors are negative."""
+    for atom in value.atoms:
+        least = grid.limits(atom)[0]
+        parted = value.parted(atom)
+        if parted is None:
+            return False
+        if least:
+            value = parted[0] * (Polynomial.atom(atom) + least) + parted[1]
+    return all(factor <= 0 for _, factor in value)
