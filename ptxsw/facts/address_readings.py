@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 
 from ptxsw.facts.conditions import comparisons
-from ptxsw.facts.grid import Grid, Unbounded
+from ptxsw.facts.grid import Grid, Unbounded, loop_counted
+from ptxsw.facts.iteration_bounds import line_in_loop
 from ptxsw.facts.ranges import MAY_WRAP, Bounds, PathBounds
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, factors, ones, positive, split
+from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.substitution import rebuild, substitute
 
@@ -156,6 +158,24 @@ class Reading(PathBounds):
             self.needs = before
         return self._found[atom]
 
+    def lines(self, value: Polynomial) -> Iterator[Fact]:
+        """That what grows in a loop, `start + step · count`, is below the end of the loop."""
+        for atom in value.atoms:
+            count, entries = self.grid.loops.get(loop_counted(atom), (None, ()))
+            if count is not atom:
+                continue
+            before, self.needs = self.needs, {}
+            try:
+                line = line_in_loop(self, count, entries)
+                if line is not None:
+                    total = line.start + line.step * Polynomial.atom(atom)
+                    yield Fact(total - line.high, tuple(self.needs))
+                    yield Fact(in_blocks(self.grid, total) - line.high, tuple(self.needs))
+            except Unbounded:
+                pass
+            finally:
+                self.needs = before
+
     def facts(self) -> Iterator[Fact]:
         """What the conditions say of the order of numbers."""
         small = (c for c in self.given if c.size <= _LARGEST)
@@ -168,6 +188,19 @@ class Reading(PathBounds):
                 pass
             finally:
                 self.needs = before
+
+
+def in_blocks(grid: Grid, value: Polynomial) -> Polynomial:
+    """The index of a thread in the grid as that of its block and its own."""
+    for atom in value.atoms:
+        if atom.origin is Origin.GRID_INDEX:
+            axis, terms = str(atom.value)[-1], grid.terms
+            block, thread = (terms.special(f"%{name}.{axis}") for name in ("ctaid", "tid"))
+            start = Polynomial.atom(block) * grid.size(f"%ntid.{axis}")
+            parted = value.parted(atom)
+            if parted is not None:
+                value = parted[0] * (start + Polynomial.atom(thread)) + parted[1]
+    return value
 
 
 class Spot(Struct):
@@ -183,7 +216,8 @@ class Spot(Struct):
     @property
     def facts(self) -> tuple[Fact, ...]:
         if self._facts is None:
-            self._facts = tuple(self.reading.facts())
+            facts = self.reading.facts(), self.reading.lines(self.offset)
+            self._facts = tuple(fact for some in facts for fact in some)
         return self._facts
 
     def indexed(self) -> Polynomial:

@@ -11,6 +11,7 @@ out to be equal are all that tells two threads apart, they are one thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from math import gcd
 
 from msgspec import Struct
@@ -45,7 +46,7 @@ class Equation(Struct, frozen=True):
         return Equation(self.value, shift + step * least, shift + step * most)
 
 
-class Step(Struct, frozen=True):
+class AlongStride(Struct, frozen=True):
     """`stride · along + rest`."""
 
     stride: Polynomial
@@ -99,16 +100,18 @@ class Strides:
 
     def _progress(
         self, equations: list[Equation], evidence: DistanceProof, *, promised: bool
-    ) -> tuple[int, Step] | None:
+    ) -> tuple[int, AlongStride] | None:
         """A stride along which nobody steps."""
         for at, equation in enumerate(equations):
-            for step in self._steps(equation.value):
+            steps = self._steps(equation.value)
+            # A launch is asked for what separates most, and not for the contrary.
+            for step in islice(steps, 1) if promised else steps:
                 if self._is_still(equation, step, evidence, promised=promised):
                     return at, step
         return None
 
     def _is_still(
-        self, equation: Equation, step: Step, evidence: DistanceProof, *, promised: bool
+        self, equation: Equation, step: AlongStride, evidence: DistanceProof, *, promised: bool
     ) -> bool:
         """Can the rest not make up for one step?"""
         tried = evidence.copy()
@@ -121,7 +124,7 @@ class Strides:
 
     # ------------------------------------------------------------ taking a value apart
 
-    def _steps(self, value: Polynomial) -> Iterator[Step]:
+    def _steps(self, value: Polynomial) -> Iterator[AlongStride]:
         """The ways to see a stride in a value, the widest first."""
         is_own = self._bounds.is_own
         factors = {a for a in value.atoms if not is_own(a)}
@@ -131,10 +134,10 @@ class Strides:
                 continue
             shared = gcd(*(factor for _, factor in parted[0]))
             along = parted[0] / shared
-            yield Step(Polynomial.atom(atom) * shared, along, parted[1])
+            yield AlongStride(Polynomial.atom(atom) * shared, along, parted[1])
         yield from self.groups(value)
 
-    def groups(self, value: Polynomial) -> list[Step]:
+    def groups(self, value: Polynomial) -> list[AlongStride]:
         """A value by the factors of its atoms; empty where atoms of threads are multiplied with
         each other."""
         is_own, strides = self._bounds.is_own, dict[Polynomial, Polynomial]()
@@ -147,7 +150,7 @@ class Strides:
                 stride, sign = stride * -1, -1
             strides[stride] = strides.get(stride, Polynomial()) + Polynomial.atom(atom) * sign
         ordered = sorted(strides.items(), key=lambda item: _width(item[0]), reverse=True)
-        return [Step(s, along, value - s * along) for s, along in ordered]
+        return [AlongStride(s, along, value - s * along) for s, along in ordered]
 
     def equal_in(self, along: Polynomial) -> Iterator[Term]:
         """The atom that is the same in both threads where a sum is 0."""
