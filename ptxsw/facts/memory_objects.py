@@ -16,6 +16,7 @@ from msgspec import Struct
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.facts.thread_views import ThreadViews
 from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Int
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, split
 from ptxsw.terms.origin import Origin
@@ -82,6 +83,16 @@ class Objects:
                 effects = isa.effects(ins.opcode, ins.modifiers)
                 if effects & (isa.Effect.CALL | isa.Effect.WRITE | isa.Effect.ASYNC):
                     yield None
+
+
+def bytes_of(access: Access) -> int:
+    """How many bytes a thread touches; 0 where that is not known. Those of `cp.async` stand among
+    its operands."""
+    ins = access.instruction
+    if ins.opcode == "cp" and ins.modifiers[:1] == ("async",) and "bulk" not in ins.modifiers:
+        return next((int(o.value) for o in ins.operands if isinstance(o, Int)), 0)
+    plain = ins.opcode in ("ld", "ldu", "st", "atom", "red")
+    return access.bytes if plain else 0
 
 
 def same_object(t: PlaceInObject, u: PlaceInObject, other: Callable[[Term], Term]) -> bool:

@@ -15,6 +15,7 @@ from ptxsw.facts.address_readings import Fact, Needs, Spot
 from ptxsw.facts.grid import Grid
 from ptxsw.facts.grid_facts import Facts, proved
 from ptxsw.facts.launch_conditions import is_promise, plain_condition
+from ptxsw.facts.ranges import Bounds
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
@@ -95,13 +96,24 @@ class ThreadBounds:
 
     # ------------------------------------------------------------ bounds
 
-    def bounds(self, atom: Term) -> tuple[tuple[Polynomial, Polynomial], Needs] | None:
-        """The least and the highest value of an atom of either thread."""
+    def bounds(self, atom: Term, natural: bool) -> tuple[Bounds, Needs] | None:
+        """The least and the highest value of an atom of either thread. `natural`: of the place of a
+        thread as block and grid have it, where a condition says more."""
         spot, name = self._own.get(atom, (self.first, atom))
-        return spot.reading.bounds(name)
+        told, size = spot.reading.bounds(name), self._size_along(name)
+        if size is None or (told is not None and told[0][1].number is not None):
+            return told
+        return ((Polynomial(), size - 1), ()) if natural or size.number is not None else told
+
+    def _size_along(self, atom: Term) -> Polynomial | None:
+        """How many threads of a block, or blocks, there are where an atom is the number of one."""
+        kind, _, axis = str(atom.value).partition(".")
+        if atom.kind is not op.ATOM or kind not in ("%tid", "%ctaid"):
+            return None
+        return self.grid.size(f"%n{kind[1:]}.{axis}")
 
     def extreme(
-        self, value: Polynomial, needs: dict[Polynomial, None], *, up: bool
+        self, value: Polynomial, needs: dict[Polynomial, None], *, up: bool, natural: bool = False
     ) -> Polynomial | None:
         """The least or the highest value over what a launch chooses; None where it is not
         known."""
@@ -114,7 +126,7 @@ class ThreadBounds:
                 value = less
                 continue
             atom = max(varying, key=lambda a: a.id)
-            parted, bounds = value.parted(atom), self.bounds(atom)
+            parted, bounds = value.parted(atom), self.bounds(atom, natural)
             if parted is None or bounds is None:
                 return None
             factor, rest = parted
@@ -179,17 +191,21 @@ class ThreadBounds:
         self, excess: Polynomial, evidence: DistanceProof, *, promised: bool = False
     ) -> bool:
         """Is a polynomial at most 0? `promised`: it may be a condition of the answer."""
-        needs: dict[Polynomial, None] = {}
-        most = self.extreme(excess, needs, up=True)
-        if most is None:
-            return False
-        if not self._at_most_0(most):
-            condition = plain_condition(most)
-            if not promised or not is_promise(condition) or self.grid.span(condition)[0] > 0:
-                return False
-            evidence.conditions[condition] = None
-        evidence.needs.update(needs)
-        return True
+        found: list[tuple[Polynomial, dict[Polynomial, None]]] = []
+        for natural in (False, True):
+            needs: dict[Polynomial, None] = {}
+            most = self.extreme(excess, needs, up=True, natural=natural)
+            if most is not None and self._at_most_0(most):
+                evidence.needs.update(needs)
+                return True
+            if most is not None:
+                found.append((plain_condition(most), needs))
+        for condition, needs in found if promised else ():
+            if is_promise(condition) and self.grid.span(condition)[0] <= 0:
+                evidence.conditions[condition] = None
+                evidence.needs.update(needs)
+                return True
+        return False
 
     def _at_most_0(self, value: Polynomial) -> bool:
         """Is it so in every launch?"""

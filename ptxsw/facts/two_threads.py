@@ -31,6 +31,7 @@ from ptxsw.facts.memory_objects import (
     NO_ALIAS,
     Objects,
     PlaceInObject,
+    bytes_of,
     is_variable,
     not_one_object,
     same_object,
@@ -40,7 +41,6 @@ from ptxsw.facts.thread_columns import BlockColumns, collisions
 from ptxsw.facts.thread_distances import Distance
 from ptxsw.facts.thread_models import ModelSearch
 from ptxsw.facts.thread_views import AXES, Dimensions, OtherThread, Shape, ThreadViews
-from ptxsw.ptx.ir import Int
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
@@ -362,16 +362,6 @@ class TwoThreads:
         if model is not None:
             return Meet(model.values, a, b, model.certain)
         return Unsure(_reason(here, there))
-
-
-def bytes_of(access: Access) -> int:
-    """How many bytes a thread touches; 0 where that is not known. Those of `cp.async` stand among
-    its operands."""
-    ins = access.instruction
-    if ins.opcode == "cp" and ins.modifiers[:1] == ("async",) and "bulk" not in ins.modifiers:
-        return next((int(o.value) for o in ins.operands if isinstance(o, Int)), 0)
-    plain = ins.opcode in ("ld", "ldu", "st", "atom", "red")
-    return access.bytes if plain else 0
 
 
 class _Side(Struct):
