@@ -279,6 +279,7 @@ def _json(summary: Summary, version: str) -> dict[str, object]:
                 "name": kernel.name,
                 "kernel": kernel.name,
                 "totals": to_builtins(kernel.totals),
+                "figures": to_builtins(kernel.figures),
             }
             | ({"verdicts": to_builtins(kernel.verdicts)} if kernel.verdicts is not None else {})
             | ({"failed": to_builtins(kernel.failed)} if kernel.failed is not None else {})

@@ -110,6 +110,9 @@ class Account(Struct, frozen=True, kw_only=True):
     chain: Interval = _NONE  # cycles that one warp needs if it never waits for others
     tensor: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
     """Multiply-adds of tensor cores, by instruction ("wgmma") and rate ("f16_f32", `tensor`)."""
+    others: Mapping[str, Interval] = field(default_factory=dict)
+    """Cycles of a multiprocessor for what no figure of a GPU is about, at one a cycle: operations
+    on one address of memory (`atomics`), addresses of constant memory (`constants`)."""
     unmodelled: tuple[str, ...] = ()  # work without figures: the upper end of its time is open
 
     occupancy: Mapping[int, float] = field(default_factory=dict)

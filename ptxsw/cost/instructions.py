@@ -31,6 +31,12 @@ _CONTROL: Final = frozenset({"bra", "brx", "call", "ret", "exit", "bar", "barrie
 # Division and correctly rounded roots are routines: two reciprocals' worth of special functions and
 # some ten steps, by what ptxas makes of div.rn.f32 (sm_75 to sm_120, its way without a branch).
 _ROUTINE: Final = Interval(4, 14)
+# Divisions of integers, by what ptxas 13.0 makes of them for sm_80 and sm_90. That of 64 bits asks
+# first whether 32 will do, and else calls a routine.
+_DIVISION: Final = {"fma": Interval(5, 10), "alu": Interval(9, 11), "xu": exactly(3)}
+_WIDE_DIVISION: Final = {
+    "fma": Interval(5, 36), "alu": Interval(9, 32), "xu": exactly(3), "cbu": Interval(2, 6),
+}  # fmt: skip
 _TENSOR: Final = Interval(1, 16)  # steps of a product of matrices, by its shape
 # Of double precision, its way without a branch: steps of Newton's method behind MUFU.RCP64H, then
 # the quotient and its correction (div), by what ptxas makes of them for sm_75.
@@ -98,7 +104,9 @@ def cost(instruction: Instruction) -> Mapping[str, Interval]:
         if opcode in _DOUBLE:
             return {"fp64": exactly(_DOUBLE[opcode]), "xu": exactly(1)}
         return {"fp64": exactly(1)}
-    if opcode in ("div", "rem") or (opcode == "sqrt" and "rn" in modifiers):
+    if opcode in ("div", "rem") and not _FLOAT & set(modifiers):
+        return _WIDE_DIVISION if wide else _DIVISION
+    if opcode == "div" or (opcode == "sqrt" and "rn" in modifiers):
         return {"fma": _ROUTINE, "xu": exactly(1)}
     if opcode in _SPECIAL or opcode == "cvt":
         return {"xu": Interval(0, 1) if opcode == "cvt" else exactly(1), "alu": Interval(0, 1)}

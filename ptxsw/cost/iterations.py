@@ -11,31 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ptxsw.analysis.coalescing import LANES, LINE, SECTOR
+from ptxsw.analysis.coalescing import LINE
 from ptxsw.analysis.warp_roles import working_loops
 from ptxsw.cost.accesses import access_figures, unmeasured
-from ptxsw.cost.account import Account, Interval, exactly, total
+from ptxsw.cost.account import Account, Interval, exactly
+from ptxsw.cost.asked import asked, between
 from ptxsw.cost.bulk_copies import bulk_bytes
 from ptxsw.cost.executions import fallback_blocks, placements
 from ptxsw.cost.gpu import Gpu
-from ptxsw.cost.instructions import (
-    Mix,
-    critical_path,
-    latencies,
-    of_machine_code,
-    of_ptx,
-)
+from ptxsw.cost.instructions import critical_path, latencies, of_machine_code
 from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.tensor import constants, tensor_in
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
-
-_WORD: Final = 4  # bytes
 
 
 class Stretch(Struct, frozen=True):
@@ -112,29 +105,18 @@ class _Reader:
         inside = cfg.indices(sorted(blocks))
         if not inside:
             return
-        certain = set(cfg.indices(always))
         accesses = [a for a in self._trace.accesses if a.index in set(inside)]
         unknown = frozenset(
             a.index for a in accesses if a.index in self._figures and not self._known(a)
         )
-        asked = [self._asked(a, a.index in certain) for a in accesses]
-        most, least = self._mix(inside, set(inside)), self._mix(inside, certain)
-        pipes = {
-            pipe: Interval(least.pipes[pipe].low if pipe in least.pipes else 0.0, count.high)
-            for pipe, count in most.pipes.items()
-        }
-        passes, lanes, sectors, beyond = (total(one[at] for one in asked) for at in range(4))
+        own = between(self._asked(set(cfg.indices(always))), self._asked(set(inside)))
         work = tensor_in(cfg, sorted(blocks), always, self._value)
         bulk = bulk_bytes(cfg, sorted(blocks), self._value, self._threads)
-        beyond_l1 = Interval(0.0, beyond.high * SECTOR)
-        account = Account(
-            instructions=Interval(least.instructions.low, most.instructions.high),
-            pipes=pipes,
-            passes=passes + (work.shared + bulk.bytes) / exactly(float(LINE)),
-            lanes=lanes,
-            sectors=sectors,
-            l2_bytes=beyond_l1 + bulk.bytes,
-            dram_bytes=beyond_l1 + Interval(0.0, bulk.bytes.high),
+        account = replace(
+            own,
+            passes=own.passes + (work.shared + bulk.bytes) / exactly(float(LINE)),
+            l2_bytes=own.l2_bytes + bulk.bytes,
+            dram_bytes=own.dram_bytes + Interval(0.0, bulk.bytes.high),
             chain=self._chain(blocks, always),
             tensor=work.multiply_adds,
             unmodelled=(*work.unmodelled, *bulk.unmodelled),
@@ -150,37 +132,15 @@ class _Reader:
     def _line(self, index: int) -> int:
         return self._trace.module.source.line(self._trace.cfg.instructions[index].span.start)
 
-    def _asked(
-        self, access: Access, certain: bool
-    ) -> tuple[Interval, Interval, Interval, Interval]:
-        """Passes through the banks; lanes, sectors in the first-level cache, and sectors that may
-        come from beyond it."""
-        none = exactly(0.0)
-        figures = self._figures.get(access.index)
-        if figures is None:
-            return none, none, none, none
-        if access.space == "shared":
-            # What is copied past the registers (`.cg`) is not kept in the first-level cache.
-            copied = self._perhaps(figures.sectors, certain)
-            return self._perhaps(figures.wavefronts, certain), none, none, copied
-        touched = self._perhaps(figures.sectors, certain)
-        nc = "nc" in access.instruction.modifiers
-        if not self._gpu.plain_loads and not nc:
-            return none, none, none, touched  # past the first-level cache
-        lanes = self._perhaps(exactly(LANES * max(1.0, figures.bytes / _WORD)), certain)
-        return none, lanes, touched, touched
-
-    @staticmethod
-    def _perhaps(count: Interval, certain: bool) -> Interval:
-        return count if certain else Interval(0.0, count.high)
-
-    def _mix(self, inside: list[int], executed: set[int]) -> Mix:
+    def _asked(self, executed: set[int]) -> Account:
+        """Of a warp that executes these instructions once."""
         cfg = self._trace.cfg
-        if self._code is None or not self._code.instructions:
-            chosen = [cfg.instructions[i] for i in inside]
-            return of_ptx(chosen, [float(i in executed) for i in inside])
-        times = [float(b.start < b.end and b.start in executed) for b in cfg.blocks]
-        return of_machine_code(self._code, self._placed, times)
+        times = [float(index in executed) for index in range(len(cfg.instructions))]
+        mix = None
+        if self._code is not None and self._code.instructions:
+            of_blocks = [float(b.start < b.end and b.start in executed) for b in cfg.blocks]
+            mix = of_machine_code(self._code, self._placed, of_blocks)
+        return asked(self._gpu, self._trace, self._figures, times, mix)
 
     def _chain(self, blocks: frozenset[int], always: frozenset[int]) -> Interval:
         """Cycles of the blocks one after the other, those that are not always executed perhaps."""

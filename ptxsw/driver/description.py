@@ -71,7 +71,7 @@ class Description(Struct, frozen=True):
             roles=shown_roles(roles_of(trace, shape), {}, {}) or None,
             descriptors=described_operands(trace) or None,
         )  # fmt: skip
-        return judged(trace, described, threads, arch, executed=run)
+        return judged(trace, described, figures, threads, arch, executed=run)
 
     @property
     def _leaves_loads_over_stores(self) -> bool:

@@ -17,7 +17,7 @@ from ptxsw.findings.atomic_contention import atomic_contention
 from ptxsw.findings.bank_conflicts import bank_conflicts
 from ptxsw.findings.base import LEVELS, Draft, KernelResources, Rule, Scene
 from ptxsw.findings.constant_by_lane import constant_by_lane
-from ptxsw.findings.cost import Busy, busy, gain
+from ptxsw.findings.cost import gain
 from ptxsw.findings.divergent_lanes import divergent_branch, divergent_loop
 from ptxsw.findings.exposed_copies import exposed_copies
 from ptxsw.findings.loop_work import uniform_loads, wide_division
@@ -92,11 +92,8 @@ def _without_symptoms(drafts: Iterable[Draft]) -> Iterator[Draft]:
 
 def _estimated(scene: Scene, drafts: Iterable[Draft]) -> Iterator[Finding]:
     """Findings that say what mending them brings."""
-    total: Busy | None = None
     for draft in drafts:
-        if draft.saves and total is None:
-            total = busy(scene)
-        shares = gain(scene, total or {}, draft.saves)
+        shares = gain(scene, draft.saves)
         finding = _told(draft)
         if shares is not None:
             finding = replace(finding, gain=(round(shares[0], 3), round(shares[1], 3)))

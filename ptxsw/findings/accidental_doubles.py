@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ptxsw.cost.gpu import UnknownGpu, of_target
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.cost.instructions import cost
-from ptxsw.findings.base import Draft, Scene, plural, rule
-from ptxsw.findings.cost import pipe_time
+from ptxsw.findings.base import WAVEFRONT, Draft, Saved, Scene, plural, rule
+from ptxsw.findings.cost import gpu_of
 from ptxsw.flow.def_use import defs, uses
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Float, Instruction, Mem, Reg, Symbol
@@ -39,7 +39,8 @@ def accidental_doubles(scene: Scene) -> Iterator[Draft]:
             f"literal or function without `f` made them so. {_rate(scene)}",
             advice="Write literals with `f` (`0.99f`) and call the functions of floats (`sinf`, "
             "`expf`, `fabsf`).",
-            saves={"fp64": _time(scene, group)}, by_lanes=False, instructions=len(work),
+            saves=_saved(scene, group), weight=_time(scene, group),
+            by_lanes=False, instructions=len(work),
         )  # fmt: skip
 
 
@@ -143,9 +144,8 @@ def _is_carried(scene: Scene, group: Sequence[int]) -> bool:
 
 def _rate(scene: Scene) -> str:
     """How slow doubles are."""
-    try:
-        gpu = of_target(scene.arch)
-    except UnknownGpu:
+    gpu = gpu_of(scene)
+    if gpu is None:
         return "Doubles are slower than floats, on most GPUs by far."
     ratio = round(gpu.lanes("fma").high / gpu.lanes("fp64").high)
     return f"On {gpu.name}, doubles run at 1/{ratio} of the rate of floats."
@@ -153,13 +153,31 @@ def _rate(scene: Scene) -> str:
 
 def _time(scene: Scene, group: Sequence[int]) -> float:
     """Quarters of a cycle of the pipeline of doubles."""
-    try:
-        unit = pipe_time(of_target(scene.arch), "fp64")
-    except UnknownGpu:
-        unit = 2.0
+    gpu = gpu_of(scene)
+    unit = 2.0 if gpu is None else WAVEFRONT * LANES / gpu.lanes("fp64").high
+    return unit * _doubles_in(scene, group)
+
+
+def _saved(scene: Scene, group: Sequence[int]) -> Saved:
+    """Floats need no conversions, and another pipeline."""
+    instructions = scene.trace.cfg.instructions
+    converted = sum(scene.times(i) for i in group if instructions[i].opcode == "cvt")
+    special = sum(
+        cost(instructions[i])["xu"].high * scene.times(i)
+        for i in group
+        if instructions[i].opcode == "cvt" and "xu" in cost(instructions[i])
+    )
+    work = sum(scene.times(i) for i in group if instructions[i].opcode not in _CARRIED)
+    return {
+        "fp64": _doubles_in(scene, group), "xu": special, "fma": -work, "instructions": converted,
+    }  # fmt: skip
+
+
+def _doubles_in(scene: Scene, group: Sequence[int]) -> float:
+    """Warp instructions of the pipeline of doubles."""
     instructions = scene.trace.cfg.instructions
     return sum(
-        cost(instructions[i])["fp64"].low * unit * scene.times(i)
+        cost(instructions[i])["fp64"].low * scene.times(i)
         for i in group
         if "fp64" in cost(instructions[i])
     )

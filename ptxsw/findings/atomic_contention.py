@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxsw.emulator.trace import Trace
-from ptxsw.findings.base import Draft, Scene, Site, rule
-from ptxsw.findings.cost import WAVEFRONT, meeting
+from ptxsw.findings.base import WAVEFRONT, Draft, Scene, Site, rule
+from ptxsw.findings.cost import meeting
 from ptxsw.flow.def_use import defs, uses
 from ptxsw.ptx.operand import Int, Operand, Reg
 from ptxsw.terms.node import Variance
@@ -62,7 +62,7 @@ def _finding(scene: Scene, site: Site, lanes: int) -> Draft:
         f"{others}.",
         advice=_advice(site.access.instruction.modifiers),
         weight=WAVEFRONT * site.times * (1 if gathered else lanes),
-        saves={} if gathered else {"atomics": WAVEFRONT * site.times * (lanes - 1)},
+        saves={} if gathered else {"atomics": site.times * (lanes - 1)},
         lanes=lanes, times=site.times,
     )  # fmt: skip
 

@@ -12,7 +12,6 @@ from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.descriptors import descriptors
 from ptxsw.analysis.traffic import Traffic, addressing_lanes
 from ptxsw.findings.base import Draft, Scene, Site, counted, plural, rule
-from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.terms import op
 from ptxsw.terms.node import walk
 from ptxsw.terms.origin import Origin
@@ -57,7 +56,7 @@ def _finding(scene: Scene, sites: list[Site]) -> Draft:
     stride = sites[0].shown.lane_stride
     apart = f"adjacent lanes are {abs(stride):,} bytes apart, so " if stride else ""
     array = scene.source.variable(array_of(sites[0]))
-    saved = sum(WAVEFRONT * _extra(scene, site) * site.times for site in sites)
+    saved = sum(_extra(scene, site) * site.times for site in sites)
     advice, mends = _advice(scene, sites)
     return scene.finding(
         bank_conflicts, "warning" if mends or ways > _LITTLE else "note",
@@ -66,7 +65,7 @@ def _finding(scene: Scene, sites: list[Site]) -> Draft:
         what=f"{ways}-way bank conflict{_where(array, sites)}: {apart}up to {ways} lanes "
         f"of a warp want different words of one bank ({counted(sites)}).",
         advice=advice,
-        saves={"shared": saved},
+        saves={"passes": saved},
         ways=ways, stride=stride, times=sites[0].times,
     )  # fmt: skip
 

@@ -12,8 +12,10 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.active_lanes import ActiveLanes
 from ptxsw.analysis.block_shape import rows_hold_warps
+from ptxsw.analysis.coalescing import SECTOR
 from ptxsw.analysis.trip_count import TRIPS, iterations, most_iterations
 from ptxsw.analysis.warps import Block, Warps
+from ptxsw.cost.accesses import AccessFigures
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.findings.leaders import is_led
@@ -35,6 +37,29 @@ _ROWS = frozenset({"%tid.y", "%tid.z"})
 _MOST = 1 << 20  # times that an instruction is executed
 
 
+FETCH = 2
+"""Quarters of a cycle of a sector that the L1 cache does not hold."""
+BEYOND = 0.5
+"""The share of the sectors of local memory that are taken to lie beyond the L1 cache."""
+WAVEFRONT = 4
+"""The same of a pass through the banks of shared memory."""
+
+Saved = Mapping[str, float]
+"""What a kernel asks for no more, by the names of the figures of an account or of its pipes."""
+
+_QUARTERS: Saved = {
+    "instructions": 1, "sectors": 1, "l2_bytes": FETCH / SECTOR, "passes": WAVEFRONT,
+    "constants": WAVEFRONT, "atomics": WAVEFRONT,
+}  # fmt: skip
+"""Of a cycle, by which findings are ranked."""
+
+
+def quarters(saved: Saved) -> float:
+    """What is asked for no more as the weight of a finding. Memory is another place for what the L2
+    cache may hold, and does not count."""
+    return sum(max(0.0, amount) * _QUARTERS.get(name, 0) for name, amount in saved.items())
+
+
 class KernelResources(Struct, frozen=True, kw_only=True):
     """What ptxas made of a kernel. Sizes are bytes: `stack` and spills of a thread, `shared` static
     memory of a block. `unbounded` is the same without the kernel's launch bounds, where these may
@@ -50,12 +75,11 @@ class KernelResources(Struct, frozen=True, kw_only=True):
 
 class Draft(Struct, frozen=True):
     """A finding on its way. Those of one rule, level and `cause` become one; `saves` is what the
-    kernel does no more once it is mended, in quarters of a cycle by resource (`cost.busy`): empty
-    where nobody can tell."""
+    kernel asks for no more once it is mended (`cost.Saved`): empty where nobody can tell."""
 
     finding: model.Finding
     cause: Hashable
-    saves: Mapping[str, float] = field(default_factory=dict)
+    saves: Saved = field(default_factory=dict)
     own: int = 0  # lines of the PTX before it became one with others
 
 
@@ -89,6 +113,8 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     """Does the rewrite of a name change the kernel?"""
     source: KernelSource = KernelSource()
     second: SecondAddresses | None = None
+    figures: Mapping[int, AccessFigures] = field(default_factory=dict)
+    """Of the accesses, as all commands give them."""
     assumed: Block | None = None
     """The shape by which the kernel computes its indices, where no block is known."""
 
@@ -265,7 +291,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         what: str,
         advice: str,
         weight: float | None = None,
-        saves: Mapping[str, float] | None = None,
+        saves: Saved | None = None,
         cause: Hashable = None,
         by_lanes: bool = True,
         **figures: Any,
@@ -283,8 +309,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         what += assumed
         line, column = self.trace.module.source.place(start)
         place = self.place(every[0] if every else 0)
-        if weight is None:  # memory is another place for what the L2 cache may hold
-            weight = sum(time for name, time in (saves or {}).items() if name != "dram")
+        weight = quarters(saves or {}) if weight is None else weight
         measure, what, advice = map(self.source.named, (measure, what, advice))
         finding = model.Finding(
             rule.name, level, self.trace.function.name, line, column, measure, what, advice,

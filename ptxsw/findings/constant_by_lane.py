@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.findings.base import Draft, Scene, Site, each, rule
-from ptxsw.findings.cost import WAVEFRONT, places
+from ptxsw.findings.cost import places
 
 
 @rule("ptxsw-constant-by-lane", "The lanes of a warp read different elements of constant memory.")
@@ -18,7 +18,7 @@ def constant_by_lane(scene: Scene) -> Iterator[Draft]:
     for table, sites in by_table.items():
         most = max(places(scene, site) for site in sites)
         name = f" in `{table}`" if table else ""
-        saved = sum(WAVEFRONT * (places(scene, s) - 1) * s.times for s in sites)
+        saved = sum((places(scene, s) - 1) * s.times for s in sites)
         yield scene.finding(
             constant_by_lane, "warning", scene.heaviest_first(sites),
             measure=f"up to {most} addresses, not 1",

@@ -12,24 +12,23 @@ It is a yardstick, no prediction: latencies are hidden or not, caches hit or mis
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.analysis.coalescing import LANES, SECTOR, touched
-from ptxsw.cost.gpu import PIPES, Gpu, UnknownGpu, of_target
+from ptxsw.analysis.coalescing import LANES, LINE, SECTOR, touched
+from ptxsw.cost.account import Account, Interval, exactly, greatest
+from ptxsw.cost.asked import asked
+from ptxsw.cost.estimate import iteration
+from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
 from ptxsw.cost.instructions import of_ptx
-from ptxsw.findings.base import Scene, Site
+from ptxsw.cost.tensor import tensor_times
+from ptxsw.findings.base import BEYOND, FETCH, WAVEFRONT, Saved, Scene, Site
 from ptxsw.report import model
 from ptxsw.report.reuse import Stable, over_iterations
 from ptxsw.terms.polynomial import Polynomial
-
-FETCH = 2
-"""Of a sector that the L1 cache does not hold."""
-WAVEFRONT = 4
-"""Of a pass through the banks of shared memory."""
 
 
 def dense(size: int) -> int:
@@ -91,27 +90,28 @@ class Group(Struct, frozen=True, dict=True):
         """Sectors that a warp brings into the L1 cache each time it makes all accesses. What the
         iteration of a loop before has brought does not count."""
         if self.stride is None:
-            counts = [site.shown.sectors or 0 for site in self.sites]
-            alone = max(counts, default=0)
-            own = len(self._touched(SECTOR))
-            return self._new(alone * own if self.step is not None else alone)
+            alone = max((site.shown.sectors or 0 for site in self.sites), default=0)
+            own = self._new(self._touched(SECTOR), SECTOR)
+            return alone * own if self.step is not None else alone * min(1.0, own)
         phase = self.sites[0].shown.phase or 0
         starts = [phase + lane * self.stride for lane in range(LANES)]
         sectors: set[int] = set()
         for site, offset in zip(self.sites, self.offsets, strict=True):
             sectors |= touched((at + offset for at in starts), site.shown.bytes or 1, SECTOR)
-        return self._new(min(len(sectors), self.sectors))  # lanes may be left out
+        return min(self._new(sectors, SECTOR), self.sectors)  # lanes may be left out
 
     @cached_property
     def used(self) -> float:
         """The sectors that the same bytes would fill."""
         if self.stride is None:
-            return self._new(max(1.0, self.bytes * LANES / SECTOR))
+            share = self._new(self._touched(SECTOR), SECTOR) / len(self._touched(SECTOR))
+            return max(1.0, self.bytes * LANES / SECTOR) * share
         asked: set[int] = set()
         for site, offset in zip(self.sites, self.offsets, strict=True):
             at = [lane * self.stride + offset for lane in range(LANES)]
             asked |= touched(at, site.shown.bytes or 1, 1)
-        return self._new(max(1.0, len(asked) / SECTOR))
+        least = 1.0 if self.growth is None else 0.0
+        return max(least, self._new(asked, 1) / SECTOR)
 
     def _touched(self, unit: int) -> set[int]:
         """The units of memory that one lane touches."""
@@ -120,12 +120,16 @@ class Group(Struct, frozen=True, dict=True):
             sectors |= touched((offset - min(self.offsets),), site.shown.bytes or 1, unit)
         return sectors
 
-    def _new(self, count: float) -> float:
+    def _new(self, units: set[int], unit: int) -> float:
+        """How many of some units of so many bytes the iteration before has not touched."""
         if self.growth is None:
-            return count
+            return len(units)
         if self.growth == 0:
-            return count / max(1.0, self.times)
-        return count * min(1.0, abs(self.growth) / SECTOR)
+            return len(units) / max(1.0, self.times)
+        step, rest = divmod(self.growth, unit)
+        if abs(self.growth) < SECTOR:
+            return len(units) * abs(self.growth) / SECTOR
+        return len(units - {one - step for one in units}) if not rest else len(units)
 
 
 @lru_cache(maxsize=1)
@@ -170,65 +174,53 @@ def _growth(scene: Scene, site: Site, polynomial: Polynomial | None) -> int | No
 # ---------------------------------------------------------------- weights
 
 
-Busy = Mapping[str, float]
-"""Quarters of a cycle in which a warp that runs once through a kernel keeps a resource busy."""
-
-
-def lost(group: Group) -> Busy:
+def lost(group: Group) -> Saved:
     """What a warp loses to a group of accesses beside one whose lanes ask for adjacent
     elements."""
-    far = FETCH * max(0.0, group.fetched - group.used)
-    return {
-        "l1": (group.sectors - group.dense) * group.times,
-        "l2": far * group.times,
-        "dram": far * group.times,
-    }
+    far = SECTOR * max(0.0, group.fetched - group.used) * group.times
+    sectors = (group.sectors - group.dense) * group.times
+    return {"sectors": sectors, "l2_bytes": far, "dram_bytes": far}
 
 
 @lru_cache(maxsize=1)
-def busy(scene: Scene) -> Busy:
-    """What a kernel asks of each resource: issue slots, pipelines (of the GPU that stands for the
-    target), L1 and L2 cache, and the banks of shared memory. Empty where tensor cores work: then
-    no bound is known."""
-    instructions = scene.trace.cfg.instructions
-    if scene.has_tensor_work:
-        return {}
-    total = defaultdict[str, float](float, issue=scene.executed)
-    total["atomics"] = sum(WAVEFRONT * meeting(scene, s) * s.times for s in _atomics(scene))
-    for resource, amount in _moved(scene):
-        total[resource] += amount
+def account(scene: Scene) -> Account | None:
+    """What a warp asks for that runs once through a kernel; what another access has brought into
+    the L1 cache comes from there. None where no GPU stands for the target."""
+    gpu = gpu_of(scene)
+    if gpu is None:
+        return None
+    times = [scene.times(index) for index in range(len(scene.trace.cfg.instructions))]
+    own = asked(gpu, scene.trace, scene.figures, times)
+    tensor = tensor_times(scene.trace.cfg, times)
+    local = (s for s in scene.sites if s.shown.space == "local")
+    own_far = sum(BEYOND * SECTOR * (site.shown.sectors or 0) * site.times for site in local)
+    far = exactly(own_far + sum(SECTOR * g.fetched * g.times for g in groups(scene)))
+    atomics = sum(meeting(scene, s) * s.times for s in scene.sites if s.shown.kind == "atomic")
+    read = sum(places(scene, s) * s.times for s in scene.sites if s.shown.space == "const")
+    return replace(
+        own, l2_bytes=far, dram_bytes=far, tensor=tensor.multiply_adds,
+        passes=own.passes + tensor.shared / exactly(float(LINE)),
+        others={"atomics": exactly(atomics), "constants": exactly(read)},
+        unmodelled=tensor.unmodelled,
+    )  # fmt: skip
+
+
+def of_blocks(scene: Scene, blocks: Iterable[int], share: float = 1.0) -> Saved:
+    """A share of the instructions of some blocks, and of their pipelines."""
+    inside = set(scene.trace.cfg.indices(blocks))
+    every = range(len(scene.trace.cfg.instructions))
+    times = [scene.times(index) if index in inside else 0.0 for index in every]
+    mix = of_ptx(scene.trace.cfg.instructions, times)
+    figures = {"instructions": mix.instructions, **mix.pipes}
+    return {name: share * count.high for name, count in figures.items()}
+
+
+def gpu_of(scene: Scene) -> Gpu | None:
+    """The GPU that stands for the target."""
     try:
-        gpu = of_target(scene.arch)
+        return of_target(scene.arch)
     except UnknownGpu:
-        return total
-    total["dram"] = total["l2"]
-    mix = of_ptx(instructions, [scene.times(index) for index in range(len(instructions))])
-    for pipe in PIPES:
-        if pipe in mix.pipes:
-            total[pipe] = mix.pipes[pipe].low * pipe_time(gpu, pipe)
-    return total
-
-
-def pipe_time(gpu: Gpu, pipe: str) -> float:
-    """Of a warp instruction, in quarters of a cycle."""
-    return WAVEFRONT * LANES / gpu.lanes(pipe).high
-
-
-def _moved(scene: Scene) -> Iterator[tuple[str, float]]:
-    for site in scene.sites:
-        if site.shown.space == "shared":
-            yield "shared", WAVEFRONT * (passes(site) or 1) * site.times
-        elif site.shown.space == "const":
-            yield "constants", WAVEFRONT * places(scene, site) * site.times
-        elif site.shown.space == "local" and site.shown.sectors is not None:
-            yield "l1", site.shown.sectors * site.times
-    for group in groups(scene):
-        yield "l1", group.sectors * group.times
-        yield "l2", FETCH * group.fetched * group.times
-
-
-def _atomics(scene: Scene) -> Iterator[Site]:
-    return (site for site in scene.sites if site.shown.kind == "atomic")
+        return None
 
 
 def meeting(scene: Scene, site: Site) -> int:
@@ -250,34 +242,46 @@ def places(scene: Scene, site: Site) -> int:
     return scene.lanes(site)
 
 
-def gain(scene: Scene, total: Busy, saves: Busy) -> tuple[float, float] | None:
+def gain(scene: Scene, saves: Saved) -> tuple[float, float] | None:
     """The shares by which a kernel's bound falls, the time of its busiest resource, if it asks for
-    so much less: where its data lie in the L2 cache, and where they come from memory. None where
-    that is not known."""
-    if not total or not saves:
+    so much less: where its data lie in the L2 cache, and where they come from memory, at both ends
+    of what is known of the GPU. None where the bound is not known."""
+    total, gpu = account(scene), gpu_of(scene)
+    if total is None or gpu is None or total.unmodelled or not saves:
         return None
-    cases = [_fall(total, saves, factor) for factor in (0.0, _beside_l2(scene))]
-    return min(cases), max(cases)
+    cases = [total, replace(total, dram_bytes=exactly(0.0))]
+    falls = [fall for one in cases for fall in _falls(gpu, one, less(one, saves))]
+    return min(falls), max(falls)
 
 
-def _fall(total: Busy, saves: Busy, dram: float) -> float:
-    scale = {"dram": dram}
-    before = max(amount * scale.get(name, 1.0) for name, amount in total.items())
-    after = max(
-        max(0.0, amount - saves.get(name, 0.0)) * scale.get(name, 1.0)
-        for name, amount in total.items()
-    )
-    return 1 - after / before
+def less(total: Account, saves: Saved) -> Account:
+    """The account without what is saved."""
+    figures = {
+        name: _without(getattr(total, name), saves[name])
+        for name in ("instructions", "sectors", "lanes", "l2_bytes", "dram_bytes", "passes")
+        if name in saves
+    }
+    pipes = {name: _without(count, saves.get(name, 0.0)) for name, count in total.pipes.items()}
+    others = {name: _without(count, saves.get(name, 0.0)) for name, count in total.others.items()}
+    return replace(total, pipes=pipes, others=others, **figures)
 
 
-def _beside_l2(scene: Scene) -> float:
-    """How much longer memory takes for a sector than the L2 cache."""
-    try:
-        gpu = of_target(scene.arch)
-    except UnknownGpu:
-        return 1.0
-    per_cycle = gpu.of("dram_copy").high * 1e3 / (gpu.of("clock").high * gpu.of("sms").high)
-    return WAVEFRONT * SECTOR / per_cycle / FETCH
+def _without(amount: Interval, saved: float) -> Interval:
+    """Less of an amount: what is saved is told of its upper end, the lower one falls in
+    proportion."""
+    left = max(0.0, amount.high - saved)
+    return amount * (left / amount.high) if amount.high else amount
+
+
+def _falls(gpu: Gpu, before: Account, after: Account) -> Iterator[float]:
+    old, new = (bound(gpu, one) for one in (before, after))
+    for one, other in ((old.low, new.low), (old.high, new.high)):
+        yield 1 - other / one if one else 0.0
+
+
+def bound(gpu: Gpu, total: Account) -> Interval:
+    """Cycles of a multiprocessor for one warp: the time of the busiest resource."""
+    return greatest(one.time for one in iteration(gpu, total, exactly(1.0)).resources)
 
 
 def weigh(scene: Scene) -> tuple[tuple[model.Access, ...], model.Totals]:

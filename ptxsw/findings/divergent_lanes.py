@@ -11,6 +11,7 @@ from ptxsw.analysis.divergence import arms
 from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.findings.base import Draft, Scene, Site, plural, rule
+from ptxsw.findings.cost import of_blocks
 from ptxsw.findings.whole_warps import branch_of_warps, loop_of_warps
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses, writers
@@ -152,8 +153,8 @@ def _finding(scene: Scene, loop: Loop, branch: int, cause: _Dependence) -> Draft
         what=f"The number of iterations of a lane depends on {_said(scene, cause)}. The warp "
         "continues until its last lane is done, and the other lanes idle.",
         advice=_advice_for_loop(scene, branch, cause),
-        saves={"issue": body / 2},  # lengths spread evenly keep half of the lanes waiting
-        by_lanes=False,
+        saves=of_blocks(scene, loop.blocks, 0.5),  # lengths spread evenly: half of the lanes wait
+        weight=body / 2, by_lanes=False,
         instructions=body,
     )  # fmt: skip
 
@@ -196,7 +197,7 @@ def divergent_branch(scene: Scene) -> Iterator[Draft]:
             f"{_said(scene, cause)}. The warp executes both sides: {work[0]:,} and {work[1]:,} "
             "instructions, with the iterations of their loops.",
             advice=f"{todo}. Where both sides are short, compute both results and select one.",
-            saves={"issue": work[0]},
+            saves=of_blocks(scene, {*one, *other}, 0.5), weight=work[0],  # half of the warps each
             shorter=work[0], longer=work[1],
         )  # fmt: skip
 

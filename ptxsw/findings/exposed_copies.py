@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.cost.gpu import UnknownGpu, of_target
-from ptxsw.findings.base import Draft, Scene, Site, plural, rule
-from ptxsw.findings.cost import WAVEFRONT
+from ptxsw.findings.base import WAVEFRONT, Draft, Scene, Site, plural, rule
 from ptxsw.findings.few_stages import FewStages, few_stages
 from ptxsw.findings.second_addresses import is_copy
 from ptxsw.flow.flow_graph import Loop

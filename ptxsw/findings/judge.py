@@ -14,8 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.block_shape import assumed_block
-from ptxsw.analysis.warps import Block
+from ptxsw.analysis.warps import Block, Warps
 from ptxsw.changes.options import Options
+from ptxsw.cost.accesses import AccessFigures, access_figures, kernel_figures
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find
@@ -28,6 +29,7 @@ from ptxsw.ptx.failures import stage
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import model
 from ptxsw.report.describe import describe
+from ptxsw.report.figures import shown
 from ptxsw.report.source_files import SourceFiles
 from ptxsw.report.source_places import source_places
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 def judged(
     trace: Trace,
     kernel: model.Kernel,
+    figures: Mapping[int, AccessFigures],
     block: Block | None,
     arch: str | None,
     resources: KernelResources | None = None,
@@ -48,14 +51,15 @@ def judged(
     second: SecondAddresses | None = None,
     assumed: Block | None = None,
 ) -> model.Kernel:
-    """The kernel of a report, which has its accesses, with what `rules` find in it. `block` is its
-    shape where `.reqntid` does not fix it, `arch` the target as in "sm_80", `executed` what a
-    launch does, if one is known, `works` whether a rewrite changes the kernel."""
+    """The kernel of a report, which has its accesses, with what `rules` find in it. `figures` are
+    those of its accesses, `block` is its shape where `.reqntid` does not fix it, `arch` the target
+    as in "sm_80", `executed` what a launch does, if one is known, `works` whether a rewrite changes
+    the kernel."""
     shape = trace.function.block_shape or block
     times = None if executed is None else executed.times
     scene = Scene(
         trace, kernel.accesses or (), shape, arch, resources, times, works,
-        source or KernelSource(), second, assumed,
+        source or KernelSource(), second, figures, assumed,
     )  # fmt: skip
     with stage("findings"):
         accesses, totals = weigh(scene)
@@ -124,15 +128,24 @@ class Judge:
         assumed = None if fixed else assumed_block(trace)
         plain = model.Kernel(function.name, len(trace.global_loads))
         with stage("describing accesses"):
-            accesses, rows = describe(trace, plain, block or assumed)
+            shape = function.block_shape or block or assumed
+            warps = Warps(shape)
+            figures = access_figures(trace, shape, warps=warps)
+            accesses, rows = describe(trace, plain, block or assumed, figures, warps)
         kernel = replace(
-            plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows
-        )
+            plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows,
+            figures=shown(
+                # As all commands give them, whatever is assumed here.
+                kernel_figures(trace, function.block_shape or block,
+                               accesses=None if assumed else figures),
+            ),
+        )  # fmt: skip
         used = self._resources.get(function.name)
         works = lru_cache(partial(self._works, function))
         return judged(
             trace,
             kernel,
+            figures,
             block,
             self._arch,
             used,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.pointers import pointers, unrelated
-from ptxsw.findings.base import Draft, Scene, Site, plural, rule, these
+from ptxsw.findings.base import Draft, Saved, Scene, Site, plural, rule, these
 from ptxsw.ptx import isa
 
 _OFTEN = 8  # iterations: fewer are what unrolling left
@@ -28,9 +29,16 @@ def uniform_loads(scene: Scene) -> Iterator[Draft]:
             what=f"In every iteration, all lanes of a warp make {these(sites)} from one address. "
             "Each takes a pass through the L1 cache for one element.",
             advice=_advice_for_tables(scene, sites),
-            saves={"l1": sum(site.times * 2 for site in sites)}, cause=header,
+            saves=_saved_by_constants(sites), weight=sum(site.times * 2 for site in sites),
+            cause=header,
             loads=len(sites), times=sites[0].times,
         )  # fmt: skip
+
+
+def _saved_by_constants(sites: list[Site]) -> Saved:
+    """Constant memory is no work of the first-level cache."""
+    times = sum(site.times for site in sites)
+    return {"sectors": times, "lanes": LANES * times, "lsu": times}
 
 
 def _advice_for_tables(scene: Scene, sites: list[Site]) -> str:
@@ -63,6 +71,10 @@ INSTRUCTIONS = 75
 """Of the routine that ptxas 13.0 calls for one: 67 to 84 for sm_80 and sm_90, by its SASS."""
 
 
+_MORE = {"instructions": 55, "fma": 26, "alu": 21, "cbu": 6}
+"""By which it is longer than a division of 32 bits (`cost.instructions`)."""
+
+
 @rule("ptxsw-wide-division", "A loop divides 64-bit integers.")
 def wide_division(scene: Scene) -> Iterator[Draft]:
     cfg = scene.trace.cfg
@@ -83,7 +95,7 @@ def wide_division(scene: Scene) -> Iterator[Draft]:
         f"calls a routine of some {INSTRUCTIONS} instructions; a 32-bit division takes about 20.",
         advice="Use 32-bit operands where the values fit, hoist the division out of the loop, or "
         "count quotient and remainder along with the index.",
-        saves={"issue": sum(INSTRUCTIONS * scene.times(index) for index in divisions)},
-        by_lanes=False,
+        saves={name: count * sum(map(scene.times, divisions)) for name, count in _MORE.items()},
+        weight=INSTRUCTIONS * sum(map(scene.times, divisions)), by_lanes=False,
         divisions=len(divisions), times=scene.times(divisions[0]),
     )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.coalescing import SECTOR
-from ptxsw.findings.base import Draft, Scene, rule, these
-from ptxsw.findings.cost import FETCH, Busy, Group, dense, groups
+from ptxsw.findings.base import Draft, Saved, Scene, quarters, rule, these
+from ptxsw.findings.cost import Group, dense, groups
 from ptxsw.terms import op
 from ptxsw.terms.node import Variance
 from ptxsw.terms.origin import Origin
@@ -67,7 +67,8 @@ def _uneven(scene: Scene, group: Group, pitch: int) -> Draft:
         what=f"The rows that {these(group.sites)} run{_s(group)} through are {pitch:,} bytes long, "
         "not a multiple of 32. Most of them begin inside a sector and take one sector more.",
         advice=f"Pad the rows to {padded:,} bytes (`cudaMallocPitch` does), or more.",
-        saves=_extra(group), cause=pitch, by_lanes=False,
+        saves={"sectors": _extra(group)["sectors"]}, weight=quarters(_extra(group)), cause=pitch,
+        by_lanes=False,
         pitch=pitch, padded=padded, times=group.times,
     )  # fmt: skip
 
@@ -92,9 +93,9 @@ def _late(scene: Scene, group: Group) -> Draft:
     )  # fmt: skip
 
 
-def _extra(group: Group) -> Busy:
+def _extra(group: Group) -> Saved:
     more = group.times * len({o // SECTOR for o in group.offsets})
-    return {"l1": more, "l2": FETCH * more}
+    return {"sectors": more, "l2_bytes": SECTOR * more}
 
 
 def _is_stencil(scene: Scene) -> bool:

@@ -10,6 +10,7 @@ from ptxsw.analysis.shared_banks import dynamic_bytes, shared_arrays
 from ptxsw.cost.occupancy import Occupancy, UnknownTarget, limits
 from ptxsw.cost.occupancy import occupancy as resident_blocks
 from ptxsw.findings.base import Draft, Scene, plural, rule
+from ptxsw.findings.cost import of_blocks
 
 _LOW, _HALF = 0.25, 0.5
 
@@ -177,5 +178,6 @@ def idle_lanes(scene: Scene) -> Iterator[Draft]:
         what=f"A block of {x}x{y}x{z} threads takes {plural(whole // LANES, 'warp')} and "
         f"leaves {idle} of {whole} lanes without a thread.",
         advice=f"Make the threads of a block a multiple of {LANES}, 128 or more.",
-        saves={"issue": scene.executed * idle / whole}, threads=threads, idle=idle,
+        saves=of_blocks(scene, scene.trace.cfg.order, idle / whole),
+        weight=scene.executed * idle / whole, threads=threads, idle=idle,
     )  # fmt: skip

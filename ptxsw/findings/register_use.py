@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.findings.base import Draft, KernelResources, Scene, Site, counted, plural, rule
-from ptxsw.findings.cost import FETCH
+from ptxsw.analysis.coalescing import SECTOR
+from ptxsw.cost.asked import lanes
+from ptxsw.findings.base import (
+    BEYOND,
+    FETCH,
+    Draft,
+    KernelResources,
+    Scene,
+    Site,
+    counted,
+    plural,
+    rule,
+)
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function
 from ptxsw.terms.origin import Origin
@@ -124,8 +135,9 @@ def local_array(scene: Scene) -> Iterator[Draft]:
         else "Compile with optimisation; a `volatile` local array, or one whose address is stored, "
         "stays there.",
         saves={
-            "l1": sum((site.shown.sectors or 4) * site.times for site in sites),
-            "l2": sum(FETCH / 2 * (site.shown.sectors or 4) * site.times for site in sites),
+            "sectors": sum((site.shown.sectors or 4) * site.times for site in sites),
+            "lanes": sum(lanes(site.shown.bytes or 4) * site.times for site in sites),
+            "l2_bytes": BEYOND * SECTOR * sum((s.shown.sectors or 4) * s.times for s in sites),
         },
         by_lanes=False,
         bytes=size, accesses=len(sites),

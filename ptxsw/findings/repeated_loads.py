@@ -8,8 +8,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from ptxsw.analysis.pointers import Pointers, pointers, unrelated
+from ptxsw.cost.asked import lanes
 from ptxsw.findings.base import Draft, Scene, Site, plural, rule, these
-from ptxsw.findings.cost import busy, gain, groups
+from ptxsw.findings.cost import gain, groups
 from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
@@ -153,8 +154,17 @@ def _repeated(scene: Scene, several: list[Repeat]) -> Draft:
 
 def _saved(sites: list[Site]) -> dict[str, float]:
     return {
-        "issue": sum(site.times for site in sites),
-        "l1": sum(site.times * (site.shown.sectors or 1) for site in sites),
+        "instructions": sum(site.times for site in sites),
+        "lsu": sum(site.times for site in sites),
+        **_passed(sites),
+    }
+
+
+def _passed(sites: list[Site]) -> dict[str, float]:
+    """What loads pass through the first-level cache."""
+    return {
+        "sectors": sum(site.times * (site.shown.sectors or 1) for site in sites),
+        "lanes": sum(site.times * lanes(site.shown.bytes or 4) for site in sites),
     }
 
 
@@ -239,8 +249,8 @@ def neighbour_loads(scene: Scene) -> Iterator[Draft]:
         if not again:
             continue
         count = len(again)
-        saves = {"l1": sum(site.times * (site.shown.sectors or 1) for site in again)}
-        shares = gain(scene, busy(scene), saves)
+        saves = _passed(again)
+        shares = gain(scene, saves)
         matters = shares is not None and shares[1] >= _MATTERS
         rewrite = ", or try `ptxsw optimize --mode force --rewrites shuffle`"
         yield scene.finding(

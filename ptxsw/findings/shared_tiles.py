@@ -13,9 +13,10 @@ from math import prod
 
 from msgspec import Struct
 
-from ptxsw.analysis.coalescing import LANES
-from ptxsw.findings.base import Draft, Scene, Site, each, rule
-from ptxsw.findings.cost import FETCH, WAVEFRONT, Busy, Group, busy, gain, groups
+from ptxsw.analysis.coalescing import LANES, SECTOR
+from ptxsw.cost.asked import lanes
+from ptxsw.findings.base import Draft, Saved, Scene, Site, each, rule
+from ptxsw.findings.cost import Group, gain, groups
 from ptxsw.findings.loop_work import is_plain_load
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
@@ -122,7 +123,7 @@ def _is_tiled(scene: Scene, loop: Loop) -> bool:
 def _finding(scene: Scene, alike: tuple[AlikeLoads, ...]) -> Draft:
     sites = [site for one in alike for site in one.group.sites]
     saves = _saved(alike)
-    shares = gain(scene, busy(scene), saves)
+    shares = gain(scene, saves)
     great = shares is not None and shares[1] >= _GAIN
     axes = _axes(scene)
     threads = prod(_block(scene, axes))
@@ -138,7 +139,6 @@ def _finding(scene: Scene, alike: tuple[AlikeLoads, ...]) -> Draft:
         f"of {threads} threads asks for {asked:,} bytes by {each(sites)}, of which "
         f"{different:,} are different.{_assumed(scene, axes)}",
         advice=_advice(scene, alike, different),
-        weight=sum(time for name, time in saves.items() if time > 0 and name != "dram"),
         saves=saves, by_lanes=False, threads=most, bytes=asked, different=different,
         times=sites[0].times,
     )  # fmt: skip
@@ -167,14 +167,16 @@ def _advice(scene: Scene, alike: tuple[AlikeLoads, ...], different: int) -> str:
     )
 
 
-def _saved(alike: tuple[AlikeLoads, ...]) -> Busy:
+def _saved(alike: tuple[AlikeLoads, ...]) -> Saved:
     """What tiles save: loads that other threads make; each use is a pass through the banks."""
-    saved: dict[str, float] = dict.fromkeys(("l1", "l2", "dram", "shared"), 0.0)
+    saved = dict.fromkeys(("sectors", "lanes", "l2_bytes", "dram_bytes", "passes"), 0.0)
     for one in alike:
         times = one.group.times
-        far = FETCH * one.group.fetched * times * (1 - 1 / one.warps)
-        saved["l1"] += one.group.sectors * times * (1 - 1 / one.threads)
-        saved["l2"] += far
-        saved["dram"] += far
-        saved["shared"] -= WAVEFRONT * len(one.group.sites) * times
+        far = SECTOR * one.group.fetched * times * (1 - 1 / one.warps)
+        saved["sectors"] += one.group.sectors * times * (1 - 1 / one.threads)
+        for site in one.group.sites:
+            saved["lanes"] += lanes(site.shown.bytes or 4) * times * (1 - 1 / one.threads)
+        saved["l2_bytes"] += far
+        saved["dram_bytes"] += far
+        saved["passes"] -= len(one.group.sites) * times
     return saved

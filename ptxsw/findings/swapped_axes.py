@@ -15,11 +15,12 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw.analysis.coalescing import SECTOR
 from ptxsw.analysis.path_choice import with_one_path
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.emulator.trace import AccessView
-from ptxsw.findings.base import Draft, Scene, Site, rule
-from ptxsw.findings.cost import FETCH, WAVEFRONT, passes
+from ptxsw.findings.base import FETCH, WAVEFRONT, Draft, Scene, Site, rule
+from ptxsw.findings.cost import passes
 from ptxsw.findings.index_reader import LONGEST, SPECIALS
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Special
@@ -63,15 +64,15 @@ def swapped_axes(scene: Scene) -> Iterator[Draft]:
         return
     better = [symptom for symptom in symptoms if symptom.saved > 0]
     better.sort(key=lambda symptom: -symptom.saved)
-    saves = {"l1": 0.0, "l2": 0.0, "dram": 0.0, "shared": 0.0}
+    saves = dict.fromkeys(("sectors", "l2_bytes", "dram_bytes", "passes"), 0.0)
     for symptom in symptoms:
         fewer = (symptom.before - symptom.after) * symptom.site.times
         if symptom.site.shown.space == "shared":
-            saves["shared"] += WAVEFRONT * fewer
+            saves["passes"] += fewer
         else:
-            saves["l1"] += fewer
-            saves["l2"] += FETCH * fewer
-            saves["dram"] += FETCH * fewer
+            saves["sectors"] += fewer
+            saves["l2_bytes"] += SECTOR * fewer
+            saves["dram_bytes"] += SECTOR * fewer
     yield scene.finding(
         swapped_axes, "warning", scene.heaviest_first(s.site for s in better),
         measure=f"{len(better)} accesses",

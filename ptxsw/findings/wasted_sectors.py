@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.findings.base import Draft, Rule, Scene, each, plural, rule
+from ptxsw.findings.base import Draft, Rule, Scene, each, plural, quarters, rule
 from ptxsw.findings.cost import Group, dense, groups, lost
 from ptxsw.findings.fields_apart import fields_apart
 from ptxsw.findings.other_way_round import transposed, turned_index
@@ -107,7 +107,7 @@ def _open(scene: Scene, of: Rule, group: Group, chosen: OpenStride) -> Draft:
         f"1, a warp moves {plural(chosen.sectors, 'sector')}; if it is large, {shown.sectors}.",
         advice=f"If `{name}` is always 1, drop it. If it may be large, let the lanes run along the "
         "dimension in which elements are adjacent, or load tiles through shared memory.",
-        weight=sum(time for resource, time in lost(group).items() if resource != "dram"),
+        weight=quarters(lost(group)),
         cause=("open", name),
         sectors=shown.sectors, best=chosen.sectors, stride=name, times=group.times,
     )  # fmt: skip
@@ -250,6 +250,7 @@ def scalar_accesses(scene: Scene) -> Iterator[Draft]:
             what=f"Adjacent bytes one by one: {each(group.sites)} of {stride} adjacent bytes of a "
             f"thread pass {group.sectors} sectors, where {kinds * stride} would do.",
             advice=f"Access all {stride} bytes at once, as a vector ({_TYPES[stride]}){rewrite}.",
-            saves={**lost(group), "issue": fewer}, cause=(stride, group.sites[0].shown.row),
+            saves={**lost(group), "instructions": fewer, "lsu": fewer},
+            cause=(stride, group.sites[0].shown.row),
             sectors=group.sectors, bytes=stride, times=group.times,
         )  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 from ptxsw.changes.options import Options
 from ptxsw.cost.counted import cannot_count
 from ptxsw.cost.executions import fallback_blocks
+from ptxsw.driver.checking import check
 from ptxsw.driver.pipeline import analyze, optimize
 from ptxsw.driver.prediction import predict
 from ptxsw.flow.cfg import build
@@ -56,10 +57,12 @@ def _same(text: str, block: tuple[int, int, int] | None) -> None:
     analysed = {k.name: k for k in analyze(text, block=block).kernels if k.accesses is not None}
     chosen = optimize(text, Options(mode="auto", block=block)).report.kernels
     weighed = {k.name: k.decision for k in chosen}
+    checked = {k.name: k for k in check(text, block=block, ptxas=False).kernels}
     for kernel in predict(text, block=block, rewrites=False).kernels:
         assert kernel.figures is not None
         own = analysed[kernel.name]
         assert memory(kernel.figures) == memory(own.figures), kernel.name
+        assert checked[kernel.name].figures == own.figures, kernel.name
         accesses = [a for a in own.accesses or () if a.space in ("global", "generic", "local")]
         if all(a.sectors is not None for a in accesses if a.bytes):
             assert own.figures is not None
