@@ -30,4 +30,10 @@ SPECIALS: Mapping[str, tuple[Variance, int]] = {
 SIZES = frozenset(f"%{size}.{axis}" for size in ("ntid", "nctaid") for axis in "xyz")
 """Of a block in threads, and of the grid in blocks."""
 
+OF_LAUNCH = SIZES | {
+    "%cluster_nctarank", "%total_smem_size", "%dynamic_smem_size",
+    *(f"%{size}.{axis}" for size in ("nclusterid", "cluster_nctaid") for axis in "xyz"),
+}  # fmt: skip
+"""What all threads of a launch read alike."""
+
 GRID = SIZES | {"%ctaid.x", "%ctaid.y", "%ctaid.z"}
