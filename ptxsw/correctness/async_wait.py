@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.traffic import lane_bytes
 from ptxsw.correctness.data_race import Unordered, answered
-from ptxsw.correctness.intervals import Intervals, TooMany
+from ptxsw.correctness.intervals import AHEAD, Intervals, TooMany
 from ptxsw.correctness.lasting import beyond, while_pending
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, conflict, touches
@@ -96,7 +96,8 @@ def _others(subject: Subject, copies: Sequence[int]) -> Proof:
             for other, counters in beyond(intervals, copy, by_index):
                 for one, two in product(by_index.get(copy, ()), by_index[other]):
                     if conflict(one, two, same_block=True):
-                        yield Unordered(one, two, True, counters)
+                        facts = tuple((AHEAD, header, count) for header, count in counters)
+                        yield Unordered(one, two, True, facts)
 
     try:
         return answered(subject, pairs())

@@ -9,21 +9,24 @@ may touch one byte there. Between blocks nothing orders plain accesses at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.correctness.barriers import BlockBarriers
-from ptxsw.correctness.intervals import Intervals, TooMany
+from ptxsw.correctness.intervals import AHEAD, FIRST, SECOND, Intervals, IterationFact, TooMany
 from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, conflict, constant_stored, touches, unfollowed
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
+from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.facts.two_threads import Apart, Meet, Meeting
 from ptxsw.ptx import isa
 from ptxsw.ptx.isa import Effect
+from ptxsw.terms.node import Term
+from ptxsw.terms.substitution import substitute
 
 RULE = "data-race"
 _MOST_SUSPECTS = 20
@@ -60,7 +63,7 @@ class Unordered(Struct, frozen=True):
     first: Touch
     second: Touch
     same_block: bool
-    counters: tuple[tuple[int, int], ...] = ()
+    facts: tuple[IterationFact, ...] = ()
 
 
 def unordered(
@@ -93,12 +96,49 @@ def _within(
     intervals = Intervals(barriers, subject.budget.check)
     for pair in intervals.pairs(by_index, lambda a, b: any(True for _ in pairs(a, b))):
         for one, two in pairs(pair.first, pair.second):
-            yield Unordered(one, two, True, pair.counters)
+            yield Unordered(one, two, True, pair.facts)
 
 
 def answered(subject: Subject, pairs: Iterator[Unordered]) -> Proof:
     """Can any of some touches meet that nothing orders? The suspects are of this rule."""
     return _Question(subject).proof(pairs)
+
+
+def meeting(subject: Subject, pair: Unordered) -> Meeting:
+    """The question about two touches, with what is known of the iterations they are in."""
+
+    def told(kind: str) -> dict[int, int]:
+        return {header: count for fact, header, count in pair.facts if fact == kind}
+
+    mine, theirs = told(FIRST), told(SECOND)
+    return Meeting(
+        _in_iterations(subject, pair.first.access, mine),
+        _in_iterations(subject, pair.second.access, theirs),
+        pair.same_block,
+        dict(told(AHEAD)),
+        (*mine.items(), *((header, -1 - count) for header, count in theirs.items())),
+    )
+
+
+def _in_iterations(subject: Subject, access: Access, counts: Mapping[int, int]) -> Access:
+    """An access in iterations of given numbers."""
+    if not counts:
+        return access
+    terms, facts = subject.trace.terms, subject.trace.loop_facts
+    numbers: dict[Term, Term] = {}
+    for header in counts:
+        if header in facts:
+            count = terms.iteration(facts[header].label)
+            numbers[count] = terms.const(counts[header], count.width)
+
+    def now(term: Term) -> Term:
+        return substitute(terms, term, numbers.get)
+
+    views = tuple(
+        AccessView(now(v.address), now(v.guard), frozenset(map(now, v.conditions)))
+        for v in access.variants
+    )
+    return replace(access, variants=views)
 
 
 class _Question:
@@ -144,9 +184,7 @@ class _Question:
 
     def _ask(self, pair: Unordered) -> None:
         first, second = pair.first, pair.second
-        answer = self._subject.two_threads.ask(
-            Meeting(first.access, second.access, pair.same_block, dict(pair.counters))
-        )
+        answer = self._subject.two_threads.ask(meeting(self._subject, pair))
         if isinstance(answer, Apart):
             self._assumptions |= answer.assumptions
             self._conditions.update(dict.fromkeys(answer.conditions))

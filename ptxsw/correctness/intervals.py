@@ -56,13 +56,22 @@ class Reached(NamedTuple):
     events: tuple[Event, ...] | None
 
 
+AHEAD, FIRST, SECOND = "ahead", "first", "second"
+
+IterationFact = tuple[str, int, int]
+"""Of a loop by its header: how far the second thread is ahead, or how often one of both has gone
+round it."""
+
+_Facts = frozenset[IterationFact]
+
+
 class UnorderedPair(Struct, frozen=True):
-    """Instructions that nothing orders, of two threads of one block. `counters` says for loops, by
-    header, how much higher the count of the second thread is."""
+    """Instructions that nothing orders, of two threads of one block, and what is known of their
+    counts of iterations."""
 
     first: int
     second: int
-    counters: tuple[tuple[int, int], ...]
+    facts: tuple[IterationFact, ...]
 
 
 class TooMany(Exception):
@@ -156,8 +165,8 @@ class Intervals:
         for at in instructions:
             if at in self.segments.of:
                 inside.setdefault(self.segments.of[at], []).append(at)
-        found: dict[tuple[int, int], set[frozenset[tuple[int, int]]]] = {}
-        met: set[tuple[int, int, Mapping[int, int] | frozenset[tuple[int, int]]]] = set()
+        found: dict[tuple[int, int], set[_Facts]] = {}
+        met: set[tuple[int, int, _Facts]] = set()
         for places in self.places:
             here = [place for place in places if place.segment in inside]
             for one, two in combinations_with_replacement(here, 2):
@@ -197,8 +206,8 @@ class Intervals:
             return True
         return bool(self.barriers.leaving) and END in mine | theirs
 
-    def _related(self, one: Reached, two: Reached) -> frozenset[tuple[int, int]] | None:
-        """How far the second thread's counts are above the first's; None where both cannot be."""
+    def _related(self, one: Reached, two: Reached) -> _Facts | None:
+        """What is known of the counts of both; None where both cannot be."""
         known: dict[int, int] = {}
         first = self._around[self.segments.all[one.segment].block]
         second = self._around[self.segments.all[two.segment].block]
@@ -213,7 +222,12 @@ class Intervals:
                 if known.get(header, 0):
                     return None
                 known[header] = 0
-        return frozenset(known.items())
+        facts = {(AHEAD, header, count) for header, count in known.items()}
+        for kind, place in ((FIRST, one), (SECOND, two)):
+            for header, count in zip(self.loops, place.counts, strict=True):
+                if count is not None and count.since == _START:
+                    facts.add((kind, header, count.rounds))
+        return frozenset(facts)
 
     def _outside(self, header: int) -> Collection[int]:
         return [h for h in self.cfg.loops_around(header) if h != header]
@@ -272,21 +286,28 @@ def _more(count: Count | None) -> Count | None:
 
 
 def _note(
-    found: dict[tuple[int, int], set[frozenset[tuple[int, int]]]],
+    found: dict[tuple[int, int], set[_Facts]],
     a: int,
     b: int,
-    related: frozenset[tuple[int, int]],
+    related: _Facts,
 ) -> None:
     if a > b:
-        a, b, related = b, a, frozenset((h, -d) for h, d in related)
+        a, b, related = b, a, frozenset(map(_swapped, related))
     found.setdefault((a, b), set()).add(related)
 
 
+def _swapped(fact: IterationFact) -> IterationFact:
+    kind, header, count = fact
+    if kind == AHEAD:
+        return AHEAD, header, -count
+    return SECOND if kind == FIRST else FIRST, header, count
+
+
 def _widest(
-    ways: Iterable[frozenset[tuple[int, int]]],
-) -> Iterator[frozenset[tuple[int, int]]]:
+    ways: Iterable[_Facts],
+) -> Iterator[_Facts]:
     """Those that say no more than another one: who is apart there is apart in the other, too."""
-    kept: list[frozenset[tuple[int, int]]] = []
+    kept: list[_Facts] = []
     for way in sorted(ways, key=len):
         if not any(other <= way for other in kept):
             kept.append(way)

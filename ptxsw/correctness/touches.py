@@ -27,7 +27,7 @@ _SHARED = 32  # bits of an address
 _ROW = 128  # bits of a matrix that a lane names for `ldmatrix` and `stmatrix`
 _STRONG = frozenset({"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "sc"})
 _NARROW = frozenset({"cta", "cluster"})
-_COPYING = ("commit_group", "wait_group", "wait_all")
+_FOLLOWED = frozenset({"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix"})
 
 
 class Touch(Struct, frozen=True):
@@ -125,14 +125,14 @@ def unfollowed(subject: Subject) -> Iterator[tuple[int, str]]:
     for index, name, _ in callees.outside(subject.module, cfg):
         what = name or "a function through a pointer"
         yield index, f"line {line(index)} calls {what}, which is not followed"
-    known = {access.index for access in subject.trace.accesses}
     for index in cfg.indices(cfg.order):
         instruction = cfg.instructions[index]
-        if instruction.opcode != "call" and not _is_followed(instruction, index in known):
+        if instruction.opcode != "call" and not _is_followed(instruction):
             yield index, f"{instruction.name} at line {line(index)} is not followed"
 
 
-def _is_followed(instruction: Instruction, is_access: bool) -> bool:
+def _is_followed(instruction: Instruction) -> bool:
+    """Is it among the accesses of the trace, if any thread may come to it?"""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     if not isa.known(instruction):
         return False
@@ -146,11 +146,8 @@ def _is_followed(instruction: Instruction, is_access: bool) -> bool:
     if any(m.startswith("shared::cluster") for m in modifiers):
         return False
     if opcode == "cp":
-        if "bulk" in modifiers or "mbarrier" in modifiers:
-            return False
-        return is_access or any(word in modifiers for word in _COPYING)
-    scalar = opcode in ("ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix")
-    return scalar and (is_access or not isa.space(instruction)) and "async" not in modifiers
+        return "bulk" not in modifiers and "mbarrier" not in modifiers
+    return opcode in _FOLLOWED and "async" not in modifiers
 
 
 def constant_stored(subject: Subject, touch: Touch) -> int | None:

@@ -70,6 +70,7 @@ class Meeting(Struct, frozen=True):
     second: Access
     same_block: bool
     counters: Mapping[int, int | None] = field(default_factory=dict)
+    iterations: tuple[tuple[int, int], ...] = ()  # tells apart accesses of one instruction
 
 
 class Apart(Struct, frozen=True):
@@ -120,7 +121,8 @@ class TwoThreads:
     def ask(self, meeting: Meeting) -> Answer:
         """Do the accesses have a byte in common, made by two different threads?"""
         counters = frozenset((h, n) for h, n in meeting.counters.items() if n is not None)
-        key = meeting.first.index, meeting.second.index, meeting.same_block, counters
+        first, second = ((a.index, a.kind) for a in (meeting.first, meeting.second))
+        key = first, second, meeting.same_block, counters, meeting.iterations
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answers[key] = self._asked(meeting)
@@ -149,11 +151,11 @@ class TwoThreads:
 
     def one_object(self, first: Access, second: Access) -> bool:
         """May one thread touch one object by both, as far as there is no aliasing?"""
-        places = [
-            [self._objects.place(self.views, view.address).base for view in access.variants]
+        mine, theirs = (
+            {self._objects.place(self.views, view.address).base for view in access.variants}
             for access in (first, second)
-        ]
-        return any(a is None or b is None or a is b for a in places[0] for b in places[1])
+        )
+        return None in mine | theirs or not mine.isdisjoint(theirs)
 
     # ------------------------------------------------------------ one pair of accesses
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.correctness import data_race
+from ptxsw.correctness import async_wait, data_race
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof
 from ptxsw.emulator.budget import Budget
@@ -42,7 +42,10 @@ def proof(body: str, block: tuple[int, int, int] | None = None) -> Proof:
     module = parse(HEAD + body + "\nret;\n}\n")
     subject = Subject(module, module.kernels[0], Budget(10.0), block)
     with subject.budget:
-        return data_race.prove(subject)
+        said = data_race.prove(subject)
+        if "async-wait" not in said.needs or said.open or said.unknown:
+            return said
+        return async_wait.prove(subject)
 
 
 def absent(body: str, block: tuple[int, int, int] | None = None) -> bool:
@@ -96,6 +99,17 @@ bar.sync 0;
 add.u32 %r11, %r11, 1;
 bra IN;
 OUT:"""
+
+COPY = "cp.async.ca.shared.global [%r6], [%rd5], 4;\ncp.async.commit_group;\n"
+TWO_COPIES = COPY + COPY.replace("[%r6]", "[%r6+8192]") + "cp.async.wait_group 1;\nbar.sync 0;\n"
+PIPELINE = loop("""and.b32 %r11, %r9, 1;
+shl.b32 %r12, %r11, 13;
+add.u32 %r13, %r12, %r6;
+cp.async.ca.shared.global [%r13], [%rd5], 4;
+cp.async.commit_group;
+cp.async.wait_group WAIT;
+bar.sync 0;
+ld.shared.u32 %r10, [%r13+4];""")
 
 PAIRS = {
     "a neighbour's word": (OWN + "\n" + NEIGHBOUR, OWN + "\nbar.sync 0;\n" + NEIGHBOUR),
@@ -158,6 +172,21 @@ PAIRS = {
         "ld.global.nc.u32 %r10, [%rd4];\nst.global.u32 [%rd4], %r10;",
         "ld.global.nc.u32 %r10, [%rd5];\nst.global.u32 [%rd4], %r10;",
     ),
+    "a copy waited for too late": (
+        COPY + "bar.sync 0;\ncp.async.wait_group 0;\n" + NEIGHBOUR,
+        COPY + "cp.async.wait_group 0;\nbar.sync 0;\n" + NEIGHBOUR,
+    ),
+    "a copy that nobody waits for": (
+        COPY + "bar.sync 0;\n" + NEIGHBOUR, COPY + "ld.shared.u32 %r10, [%r6+8192];"),
+    "one group too few": (
+        TWO_COPIES + "ld.shared.u32 %r10, [%r6+8196];",
+        TWO_COPIES + "@%p1 ld.shared.u32 %r10, [%r6+4];",
+    ),
+    "a source overwritten": (
+        COPY + "bar.sync 0;\nst.global.u32 [%rd5+4], %r1;",
+        COPY + "cp.async.wait_all;\nbar.sync 0;\nst.global.u32 [%rd4+4], %r1;",
+    ),
+    "a pipeline": (PIPELINE.replace("WAIT", "1"), PIPELINE.replace("WAIT", "0")),
     "vectors": (
         "st.shared.v2.u32 [%r6], {%r1, %r1};",
         "add.u32 %r10, %r6, %r6;\nsub.u32 %r10, %r10, %r5;\nst.shared.v2.u32 [%r10], {%r1, %r1};",

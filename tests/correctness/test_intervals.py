@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ptxsw.correctness.intervals import Intervals, UnorderedPair
+from ptxsw.correctness.intervals import AHEAD, FIRST, Intervals, IterationFact, UnorderedPair
 from ptxsw.correctness.segments import EXIT
 from tests.correctness.random_flow import Visit, barriers, program, thread, unordered
 
@@ -14,9 +14,16 @@ from tests.correctness.random_flow import Visit, barriers, program, thread, unor
 def _covers(pair: UnorderedPair, a: Visit, b: Visit) -> bool:
     if (pair.first, pair.second) != (a.at, b.at):
         return False
-    return all(
-        b.counts[h] - a.counts[h] == d for h, d in pair.counters if h in a.counts and h in b.counts
-    )
+    return all(_holds(fact, a, b) for fact in pair.facts)
+
+
+def _holds(fact: IterationFact, a: Visit, b: Visit) -> bool:
+    """Does it, or is nothing known of the count of a loop?"""
+    kind, header, count = fact
+    if kind == AHEAD:
+        known = header in a.counts and header in b.counts
+        return not known or b.counts[header] - a.counts[header] == count
+    return (a if kind == FIRST else b).counts.get(header, count) == count
 
 
 def _check(seed: int) -> int:
