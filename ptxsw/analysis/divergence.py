@@ -75,11 +75,11 @@ def _divergent(trace: Trace) -> Iterator[tuple[int, int]]:
         # -1 is the virtual exit: the two sides never meet again. If they meet at a block that only
         # returns, the branch is an early exit.
         join = cfg.ipdom.get(number, -1)
-        if join != -1 and not _ends_at_once(cfg, join):
+        if join != -1 and not ends_at_once(cfg, join):
             yield number, join
 
 
-def _ends_at_once(cfg: Cfg, number: int) -> bool:
+def ends_at_once(cfg: Cfg, number: int) -> bool:
     """Is there nothing left to do from a block on?"""
     block = cfg.blocks[number]
     return not block.successors and block.end - block.start <= 1

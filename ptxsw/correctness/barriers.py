@@ -10,7 +10,8 @@ such branch is proved to go one way for all threads of a block, in the same iter
 around it, then they are at the same barrier in the same iterations, or have ended: by induction,
 from one event to the next all threads pass the same such branches until they come to the next one.
 Who ends early is missed by nobody: a barrier waits for those that live. But nothing orders what it
-did last with what the others do later.
+did last with what the others do later. Who goes past a barrier and on, to where the paths meet
+again, has not ended early.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import prod
 
+from ptxsw.analysis.divergence import ends_at_once
 from ptxsw.correctness.segments import (
+    END,
     EXIT,
     Event,
     Segment,
@@ -128,8 +131,17 @@ class BlockBarriers:
         return tuple(
             s.end - 1
             for s in self.segments.all
-            if (_chooses(sides(s, nexts)) or self._is_guarded(s)) and not self.one_way(s)
+            if (_chooses(sides(s, nexts)) or self._is_guarded(s) or self._goes_past(s))
+            and not self.one_way(s)
         )
+
+    def _goes_past(self, segment: Segment) -> bool:
+        """May some threads come to a barrier while others go past it to where the paths meet again?
+        Those that end before that have left early."""
+        choices = zip(segment.edges, sides(segment, self.segments.next), strict=True)
+        comes = [any(k != EXIT for k, _ in side) for edge, side in choices if edge.event != END]
+        join = self.cfg.ipdom.get(segment.block, -1)
+        return len({*comes}) > 1 and join != -1 and not ends_at_once(self.cfg, join)
 
     def _is_guarded(self, segment: Segment) -> bool:
         """Does it end with a barrier that some lanes of a warp may leave out?"""

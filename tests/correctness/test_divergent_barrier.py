@@ -148,3 +148,17 @@ def test_a_suspect_names_barrier_and_branch() -> None:
     (suspect,) = said.open
     assert suspect.other is not None
     assert [subject.line(at) for at in (suspect.index, suspect.other)] == [20, 19]
+
+
+@pytest.mark.parametrize("inside", ["bar.sync 0;", "LOOP:\nbar.sync 0;\n@%p3 bra LOOP;"])
+def test_who_goes_past_a_barrier_and_on_has_not_ended(inside: str) -> None:
+    """Although the thread ends some time later."""
+    past = f"@%p1 bra OVER;\n{inside}\nOVER:\nst.global.u32 [%rd1], %r1;"
+    assert "depends on %tid.x" in why(past)
+    early = f"@%p1 bra OVER;\n{inside}\nst.global.u32 [%rd1], %r1;\nOVER:"
+    assert "depends on" not in why(early.replace("@%p3", "@%p2"))
+
+
+def test_lanes_that_leave_a_loop_with_a_barrier_one_by_one() -> None:
+    leave = "LOOP:\nbar.sync 0;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p5, %r5, %r1;\n@%p5 bra LOOP;"
+    assert "depends on %tid.x" in why(leave + "\nst.global.u32 [%rd1], %r1;")
