@@ -74,6 +74,12 @@ RULES: tuple[FaultRule, ...] = (
         "index_overflow",
     ),
     FaultRule(
+        "undefined-value",
+        "A register, or a byte of shared or local memory, is used that nothing wrote.",
+        "no undefined values",
+        "undefined_value",
+    ),
+    FaultRule(
         "warp-mask",
         "A warp instruction waits for lanes that do not come, or reads one that is not there.",
         "lanes that a mask names all come",

@@ -1,0 +1,182 @@
+"""Registers that may be read before anything wrote them, with an effect.
+
+    @%p1 mov.u32 %r1, 0;  @%p1 st.global.u32 [%rd1], %r1;     both where %p1 holds: nothing is read
+    mov.u32 %r2, %r1;  // dead                                no effect
+
+First by the flow graph alone: in most kernels every register is written on all ways to where it is
+read. Else by values: what nobody wrote is an unknown of its own, and must not be left in an
+address, in what decides a branch, or in what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Suspect
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.trace import Trace
+from ptxsw.facts.simplifier import Simplifier
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import Facts, ForwardAnalysis
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction, Int, Mem, Reg, flatten
+from ptxsw.terms.node import Term, unknowns
+from ptxsw.terms.origin import OF_LOOPS, Origin
+
+_LANES = 32
+_HIDING = OF_LOOPS | {Origin.MERGED, Origin.UNKNOWN, Origin.OTHER_LANE}
+
+
+class Unwritten(Struct, frozen=True):
+    """The reads of registers that may not be written, what stands in the way of a proof, and what
+    the block has to be."""
+
+    open: tuple[Suspect, ...] = ()
+    unknown: str = ""
+    condition: str = ""
+
+
+def unwritten(subject: Subject, rule: str) -> Unwritten:
+    cfg = subject.cfg
+    first = dict(_early_reads(cfg))
+    tainted = _tainted(cfg, first)
+    effects = [at for at in cfg.indices(cfg.order) if _has_effect(cfg, at, first, tainted)]
+    if not effects:
+        return Unwritten()
+    given = [at for at in first if _is_from_lane_0(cfg.instructions[at])]
+    names = frozenset(cfg.instructions[at].name for at in (*effects, *given))
+    trace = emulate(
+        subject.module, subject.function, budget_s=subject.budget.seconds / 6, follow=names
+    )
+    if trace.statistics.timed_out:
+        return Unwritten(unknown="limit: it took longer than a kernel may")
+    condition = ""
+    if given and all(_lane_0_has_written(trace, at) for at in given):
+        first = {at: regs for at, regs in first.items() if at not in given}
+        tainted = _tainted(cfg, first)
+        effects = [at for at in effects if _has_effect(cfg, at, first, tainted)]
+        shape = subject.shape
+        if shape is not None and shape[0] != _LANES:
+            return Unwritten(unknown="lanes may hand over registers that they have not written")
+        condition = "" if shape is not None else f"blockDim.x = {_LANES}"
+    open_, unknown = _by_values(subject, rule, trace, effects, first, tainted)
+    return Unwritten(open_, unknown, condition)
+
+
+def _is_from_lane_0(instruction: Instruction) -> bool:
+    """Does it hand all lanes of a warp what the first one has?"""
+    words = {*instruction.modifiers}
+    lane = instruction.operands[2:3] if instruction.opcode == "shfl" else ()
+    return bool(lane) and {"idx", "sync"} <= words and lane[0] == Int(0)
+
+
+def _lane_0_has_written(trace: Trace, at: int) -> bool:
+    """Has the first lane of a warp written what it hands over, in blocks of one warp along x?"""
+    terms, simplifier = trace.terms, Simplifier(trace.terms)
+    is_first = terms.eq(terms.special("%tid.x"), terms.const(0, 32))
+    for seen in trace.operands.get(at, ()):
+        given = (*sorted(seen.conditions, key=lambda c: c.id), is_first)
+        value = seen.values[0]
+        if isinstance(value, Term) and not simplifier.facts(given).impossible:
+            left = unknowns(simplifier.simplified(value, given))
+            if any(a.origin in (Origin.UNDEFINED, Origin.MERGED) for a in left):
+                return False
+    return True
+
+
+def _by_values(
+    subject: Subject, rule: str, trace: Trace, effects: list[int],
+    first: dict[int, frozenset[Reg]], tainted: set[Reg],
+) -> tuple[tuple[Suspect, ...], str]:  # fmt: skip
+    simplifier, unknown = Simplifier(trace.terms), ""
+    names = {reg.name for reg in tainted.union(*first.values())}
+    open_: list[Suspect] = []
+    for at in effects:
+        for value, given in _values(trace, at):
+            left = unknowns(simplifier.simplified(value, given))
+            found = [a for a in left if a.origin is Origin.UNDEFINED]
+            line = subject.line(at)
+            if found:
+                why = f"{_register(found[0])} may be read before it is written (line {line})"
+                open_.append(Suspect(rule, at, why=why))
+                break
+            if any(a.origin in _HIDING for a in left) and not _is_known(trace, at, names):
+                unknown = f"whether a register was written before line {line} is not followed"
+    return tuple(open_), unknown
+
+
+def _is_known(trace: Trace, at: int, names: set[str]) -> bool:
+    """Does an instruction read no register that may not be written, nor what is made of one?"""
+    return not any(reg.name in names for reg in trace.cfg.read[at])
+
+
+def _values(trace: Trace, at: int) -> Iterator[tuple[Term, tuple[Term, ...]]]:
+    """What an instruction reads on each way, and what holds there."""
+    guards = [v for access in trace.accesses if access.index == at for v in access.variants]
+    instruction = trace.cfg.instructions[at]
+    sources = tuple(flatten(instruction.operands[isa.destinations(instruction) :]))
+    for seen in trace.operands.get(at, ()):
+        guard = tuple(view.guard for view in guards) if len(guards) == 1 else ()
+        for source, value in zip(sources, seen.values, strict=False):
+            if isinstance(value, Term) and not isinstance(source, Mem):
+                yield value, (*sorted(seen.conditions, key=lambda c: c.id), *guard)
+    for view in guards:
+        given = tuple(sorted(view.conditions, key=lambda c: c.id))
+        yield view.guard, given
+        yield view.address, (*given, view.guard)
+    for seen in trace.decisions.get(at, ()):
+        for value in seen.values:
+            if isinstance(value, Term):
+                yield value, tuple(sorted(seen.conditions, key=lambda c: c.id))
+
+
+def _register(atom: Term) -> str:
+    return str(atom.value).removeprefix("undefined(").removesuffix(")")
+
+
+# ---------------------------------------------------------------- by the flow graph
+
+
+def _early_reads(cfg: Cfg) -> Iterator[tuple[int, frozenset[Reg]]]:
+    """Instructions that read registers which some way leaves unwritten."""
+
+    def through(number: int, unwritten: Facts) -> list[tuple[int, Facts]]:
+        block = cfg.blocks[number]
+        written = {r for at in range(block.start, block.end) for r in cfg.surely_written[at]}
+        return [(successor, unwritten - written) for successor in block.successors]
+
+    every = frozenset(reg for at in cfg.indices(cfg.order) for reg in cfg.read[at])
+    held = ForwardAnalysis(cfg, every, through, frozenset.union).everywhere()
+    for number in cfg.order:
+        now = set(held.get(number, ()))
+        for at in range(cfg.blocks[number].start, cfg.blocks[number].end):
+            early = now.intersection(cfg.read[at])
+            if early:
+                yield at, frozenset(early)
+            now.difference_update(cfg.surely_written[at])
+
+
+def _tainted(cfg: Cfg, first: dict[int, frozenset[Reg]]) -> set[Reg]:
+    """What is computed from such reads, by any way."""
+    tainted = {reg for at in first for reg in cfg.written[at]}
+    work = list(tainted)
+    readers: dict[Reg, list[int]] = {}
+    for at in cfg.indices(cfg.order):
+        for reg in cfg.read[at]:
+            readers.setdefault(reg, []).append(at)
+    while work:
+        for at in readers.get(work.pop(), ()):
+            new = set(cfg.written[at]) - tainted
+            tainted |= new
+            work += new
+    return tainted
+
+
+def _has_effect(cfg: Cfg, at: int, first: dict[int, frozenset[Reg]], tainted: set[Reg]) -> bool:
+    instruction = cfg.instructions[at]
+    if not isa.effects(instruction.opcode, instruction.modifiers):
+        return False
+    return at in first or not tainted.isdisjoint(cfg.read[at])

@@ -1,0 +1,277 @@
+"""Which bytes of an array have surely been written before a thread reads there.
+
+    s[tid] = x; barrier; y = s[tid + d]       by the threads of the block, before the barrier
+    for (i = 0; i < 8; i++) a[i] = 0; a[k]    by the thread itself, in a loop of known length
+
+The stores that count are computed for each thread of a block of a known shape. A barrier at which
+all threads meet orders them before what follows; threads that may have ended by then, or a store
+that depends on more than the place of a thread, do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from ptxsw.correctness.arrays import Arrays, InArray, touched_bytes
+from ptxsw.correctness.barriers import meets_all
+from ptxsw.correctness.block_values import BlockValues
+from ptxsw.correctness.kernel_values import KernelValues
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.ways import Ways
+from ptxsw.emulator.trace import Access
+from ptxsw.facts.thread_columns import BlockColumns, threads_of
+from ptxsw.ptx.ir import Instruction
+from ptxsw.terms import op
+from ptxsw.terms.evaluate import Column
+from ptxsw.terms.node import Term, unknowns
+from ptxsw.terms.origin import OF_LOOPS, Origin
+
+_MOST_ITERATIONS = 1024
+_MOST_WORK = 1 << 15  # addresses computed for one store or load
+
+
+class ArrayStore(Struct, frozen=True):
+    """A store of one way, `bytes` at an offset in an array."""
+
+    index: int
+    name: str
+    offset: Term
+    bytes: int
+    guard: Term
+
+
+Bytes = frozenset[int]
+
+
+class WrittenBefore:
+    """The stores of one kernel with blocks of a known shape."""
+
+    def __init__(self, subject: Subject, values: KernelValues) -> None:
+        self._subject, self._values = subject, values
+        self._trace, self._cfg = subject.trace, subject.cfg
+        self._arrays, self._ways = Arrays(subject), Ways(subject)
+        self._by_store: dict[tuple[int, int], Bytes] = {}
+
+    # ------------------------------------------------------------ asked
+
+    def by_thread(self, access: Access, place: InArray, size: int) -> bool:
+        """Has the thread itself written all bytes that it reads?"""
+        left: set[int] | None = self._read(place, size, alone=True)
+        for store in self._stores.get(place.name, ()):
+            before = self._ways.passed(store.index, access.index)
+            if before is None or not self._hold((*before, store.guard), place):
+                continue
+            around = {*self._cfg.loops_around(self._cfg.block_of[access.index])}
+            same = around >= {*self._cfg.loops_around(self._cfg.block_of[store.index])}
+            if same and store.offset is place.offset and store.bytes >= size:
+                return True
+            if left is not None:
+                left -= self._alone(store)
+                if not left:
+                    return True
+        return False
+
+    def by_block(self, access: Access, place: InArray, size: int) -> bool:
+        """Have the threads of the block written all bytes that the thread reads, before a barrier
+        that it has passed?"""
+        for barrier in self._barriers:
+            if self._ways.passed(barrier, access.index) == ():
+                written: set[int] = set()
+                for store in self._stores.get(place.name, ()):
+                    written |= self._together(store, barrier, place)
+                if written and self._is_within(place, size, written):
+                    return True
+        return False
+
+    # ------------------------------------------------------------ what is read
+
+    def _is_within(self, place: InArray, size: int, written: set[int]) -> bool:
+        low, high = self._values.bounds(place.given).signed(place.offset)
+        if high - low <= 1 << 18 and written.issuperset(range(low, high + size)):
+            return True
+        read = self._read(place, size, alone=False)
+        return read is not None and read <= written
+
+    def _read(self, place: InArray, size: int, *, alone: bool) -> set[int] | None:
+        """The bytes that a thread may read, or any thread; None where they are too many."""
+        if alone:
+            low, high = self._values.bounds(place.given).signed(place.offset)
+            return set(range(low, high + size)) if high - low <= 1 << 12 else None
+        found: set[int] = set()
+        for columns in self._iterations(place.offset):
+            if columns is None or not columns.is_told(place.offset):
+                return None
+            takes = columns.taking(place.given)
+            values = self._whole(columns, columns.values(place.offset))
+            ends = {v for v, taken in zip(values, takes, strict=True) if taken}
+            found.update(at for v in ends for at in range(v, v + size))
+        return found
+
+    def _iterations(self, offset: Term) -> Iterator[BlockColumns | None]:
+        """All threads, in each iteration that an offset speaks of."""
+        counts = [a for a in unknowns(offset) if a.origin is Origin.ITERATION]
+        if len(counts) > 1:
+            yield None
+            return
+        last = 0
+        if counts:
+            limits = self._values.limits(counts[0])
+            if limits is None or limits[1] * len(self._threads) > _MOST_WORK:
+                yield None
+                return
+            last = limits[1]
+        for number in range(last + 1):
+            yield self._columns(dict.fromkeys(counts, (number,)))
+
+    # ------------------------------------------------------------ what is written
+
+    @cached_property
+    def _stores(self) -> dict[str, list[ArrayStore]]:
+        """By the name of the array."""
+        found: dict[str, list[ArrayStore]] = {}
+        for access in self._trace.accesses:
+            size = touched_bytes(access)
+            if access.kind != "store" and not _sets_memory(access.instruction):
+                continue
+            if len(access.variants) != 1 or size is None:
+                continue  # no telling which thread took which way
+            (view,) = access.variants
+            places = list(self._arrays.places(view.address, ()))
+            if len(places) == 1 and places[0] is not None:
+                one = places[0]
+                store = ArrayStore(access.index, one.name, one.offset, size, view.guard)
+                found.setdefault(one.name, []).append(store)
+        return found
+
+    def _alone(self, store: ArrayStore) -> Bytes:
+        """The bytes that a store of the thread itself writes, whatever the thread is."""
+        if store.offset.kind is op.CONST:
+            return frozenset(range(store.offset.value, store.offset.value + store.bytes))
+        found: set[int] = set()
+        counts = {*unknowns(store.offset)}
+        for columns in self._repeated(store, None, counts):
+            (value,) = {*columns.values(store.offset)}
+            found.update(range(value, value + store.bytes))
+        return frozenset(found)
+
+    def _together(self, store: ArrayStore, barrier: int, place: InArray) -> Bytes:
+        """The bytes that the threads of a block have written before they meet at a barrier."""
+        key = store.index, barrier
+        known = self._by_store.get(key)
+        if known is None:
+            known = self._by_store[key] = self._of_block(store, barrier, place)
+        return known
+
+    def _of_block(self, store: ArrayStore, barrier: int, place: InArray) -> Bytes:
+        before = self._ways.passed(store.index, barrier)
+        reached = self._ways.reached(barrier)
+        if before is None or reached is None:
+            return frozenset()
+        counters = dict.fromkeys(self._cfg.loops_around(self._cfg.block_of[barrier]), 0)
+        kept = [p for p in reached if not self._same.same(p, counters)]
+        # What all threads share and the reader is known to have met is met by all.
+        kept += [p for p in (*before, store.guard) if not self._is_met(p, place, counters)]
+        if self._ways.may_leave(counters):
+            return frozenset()
+        found: set[int] = set()
+        for columns in self._repeated(store, barrier, set()):
+            if not all(map(columns.is_told, (store.offset, *kept))):
+                break
+            takes = columns.taking(kept)
+            values = self._whole(columns, columns.values(store.offset))
+            for value, taken in zip(values, takes, strict=True):
+                if taken:
+                    found.update(range(value, value + store.bytes))
+        return frozenset(found)
+
+    def _is_met(self, condition: Term, place: InArray, counters: dict[int, int]) -> bool:
+        """Has the reader met a condition that all threads share, in whatever iteration?"""
+        counted = any(a.origin in OF_LOOPS for a in unknowns(condition))
+        return not counted and condition in place.given and self._same.same(condition, counters)
+
+    def _repeated(
+        self, store: ArrayStore, barrier: int | None, alone: set[Term]
+    ) -> Iterator[BlockColumns]:
+        """The threads that make a store, in each iteration of a loop that ends before the barrier;
+        of other loops in the first one. `alone`: it may depend on these counts and nothing else."""
+        counts = [a for a in unknowns(store.offset) if a.origin is Origin.ITERATION]
+        if not counts and not alone:
+            yield self._columns({})
+        if len(counts) != 1 or (alone and alone != {*counts}):
+            return
+        (count,) = counts
+        columns = self._columns({count: (0,)})
+        yield columns
+        again = self._goes_on(count, barrier)
+        for number in range(1, _MOST_ITERATIONS):
+            if again is None or (alone and {*unknowns(again)} != alone):
+                return
+            columns = self._columns({count: (number,)}, columns.threads)
+            if not columns.is_told(again):
+                return
+            takes = columns.taking([again])
+            pairs = zip(columns.threads, takes, strict=True)
+            columns = self._columns({count: (number,)}, [t for t, taken in pairs if taken])
+            if not columns.threads:
+                return
+            yield columns
+
+    def _goes_on(self, count: Term, barrier: int | None) -> Term | None:
+        """The condition that leads to the next iteration of a loop that ends before a barrier, if
+        nothing else ends it."""
+        header = next((h for h, f in self._trace.loop_facts.items() if f.label == count.of[0]), -1)
+        loop, entries = self._cfg.loops.get(header), self._trace.entries.get(count, ())
+        if loop is None or len({source for source, _ in loop.exits}) != 1 or len(entries) != 1:
+            return None
+        if barrier is not None and self._cfg.block_of[barrier] in loop.blocks:
+            return None
+        if self._ways.may_leave([header]) or entries[0].again.kind is op.CONST:
+            return None
+        return entries[0].again
+
+    # ------------------------------------------------------------ threads
+
+    @cached_property
+    def _threads(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple(threads_of(self._subject.shape or (1, 1, 1)))
+
+    def _columns(
+        self, chosen: dict[Term, Column], threads: Sequence[tuple[int, int, int]] | None = None
+    ) -> BlockColumns:
+        terms, shape = self._values.terms, self._subject.shape or (1, 1, 1)
+        sizes = {
+            terms.special(f"%ntid.{axis}"): (size,) for axis, size in zip("xyz", shape, strict=True)
+        }
+        return BlockColumns(
+            terms, self._threads if threads is None else threads, {**sizes, **chosen}
+        )
+
+    def _whole(self, columns: BlockColumns, values: Column) -> Column:
+        return values * len(columns.threads) if len(values) == 1 else values
+
+    @cached_property
+    def _same(self) -> BlockValues:
+        return BlockValues(self._trace, self._values.most_threads)
+
+    @cached_property
+    def _barriers(self) -> tuple[int, ...]:
+        code = self._cfg.instructions
+        meeting = (at for at in self._cfg.indices(self._cfg.order))
+        return tuple(
+            at for at in meeting if code[at].guard is None
+            and meets_all(code[at], self._subject.shape)
+        )  # fmt: skip
+
+    def _hold(self, conditions: Iterable[Term], place: InArray) -> bool:
+        bounds = self._values.bounds(place.given)
+        return all(c in place.given or bounds.truth(c) for c in conditions)
+
+
+def _sets_memory(instruction: Instruction) -> bool:
+    """Does it write what nobody has to have written before, though it is no store?"""
+    if instruction.opcode == "mbarrier":
+        return "init" in instruction.modifiers
+    return instruction.opcode == "cp" and "bulk" not in instruction.modifiers
