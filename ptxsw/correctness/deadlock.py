@@ -22,7 +22,7 @@ _NAME = "deadlock"
 
 def occurs(subject: Subject) -> bool:
     instructions = subject.cfg.instructions
-    return any(map(_waits, instructions)) or bool(_spins(subject))
+    return any(map(_waits, instructions)) or bool(_spins(subject) or _endless(subject))
 
 
 def _waits(instruction: Instruction) -> bool:
@@ -39,6 +39,10 @@ def prove(subject: Subject) -> Proof:
     open_ += [
         Suspect(_NAME, index, why=f"a loop waits for what line {subject.line(index)} reads")
         for index in _spins(subject)
+    ]
+    open_ += [
+        Suspect(_NAME, index, why=f"nothing ends the loop at line {subject.line(index)}")
+        for index in _endless(subject)
     ]
     needs = set[str]()
     if any(isa.has(one, Trait.BARRIER) and not is_masked(one) for one in cfg.instructions):
@@ -84,6 +88,25 @@ def _spins(subject: Subject) -> tuple[int, ...]:
         strong = bool(effects & (Effect.ATOMIC | Effect.BARRIER)) or waits_for_mbarrier(cfg, loop)
         if strong or not _works(subject, loop.blocks):
             found.append(index)
+    return tuple(sorted(found))
+
+
+def _endless(subject: Subject) -> tuple[int, ...]:
+    """The first instructions of loops that are left in the first iteration or never: what decides
+    is not changed in them."""
+    cfg = subject.cfg
+    found = []
+    for header, loop in cfg.loops.items():
+        leaving = {cfg.blocks[source].end - 1 for source, _ in loop.exits}
+        inside = cfg.indices(loop.blocks)
+        deciding = {reg for at in leaving for reg in cfg.read[at]}
+        ends = any(
+            isa.effects(cfg.instructions[at].opcode, cfg.instructions[at].modifiers) & Effect.EXIT
+            for at in inside
+        )
+        changed = any(deciding & {*cfg.written[at]} for at in inside)
+        if not ends and not changed:
+            found.append(cfg.blocks[header].start)
     return tuple(sorted(found))
 
 

@@ -29,8 +29,12 @@ def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
                 proofs[name] = proof = _proof(subject, _named(name))
                 needs = proof.needs if proof is not None else frozenset()
                 pending += sorted(needs & {rule.name for rule in RULES})
-        left = {n: p for n, p in proofs.items() if p is not None and (p.open or p.unknown)}
         faults = [f for p in proofs.values() if p is not None for f in p.faults]
+        left = {
+            name: proof
+            for name, proof in proofs.items()
+            if proof is not None and _verdict(name, proofs, faults).kind is VerdictKind.UNKNOWN
+        }
         faults += _shown(subject, left)
     verdicts = {rule.name: _verdict(rule.name, proofs, faults) for rule in asked}
     told = [f for f in faults if f.rule in verdicts]

@@ -155,7 +155,10 @@ class _Proving:
             self._asked += 1
             if values.holds(claim, given):
                 return
-        if needs is not None and self._conditions.suppose(needs):
+        callers = (
+            self._subject.launch is None
+        )  # a launch has its numbers, and keeps to nothing else
+        if callers and needs is not None and self._conditions.suppose(needs):
             return
         model = values.refuted(claim, given) if len(self._open) < _ASKED else None
         why = why_unbounded(self._subject, access.index, place.offset)

@@ -286,3 +286,12 @@ def test_a_budget_that_ptxas_ignores() -> None:
 
 def test_kernels_without_such_instructions_are_not_assembled() -> None:
     assert proof("ptxas-warning", "") is None
+
+
+def test_a_loop_that_nothing_ends() -> None:
+    """The word was loaded once, in front of it."""
+    spin = "    ld.volatile.global.u32 %r6, [%rd1];\nL:\n    setp.eq.u32 %p1, %r6, 0;\n"
+    assert "nothing ends the loop" in why(proof("deadlock", "L: bra L;\n"))
+    register = "    setp.eq.u32 %p1, %r2, 0;\nL:\n    add.u32 %r6, %r6, 1;\n    @%p1 bra L;\n"
+    assert "nothing ends the loop" in why(proof("deadlock", register))
+    assert proof("deadlock", spin + "    add.u32 %r6, %r6, 1;\n    @%p1 bra L;\n") is None
