@@ -18,7 +18,7 @@ from ptxsw.facts.thread_views import ThreadViews
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Int
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, split
+from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.origin import Origin
 
 NO_ALIAS = "no-alias"
@@ -133,3 +133,19 @@ def _may_be_base(term: Term) -> bool:
 
 def _is_parameter(term: Term) -> bool:
     return term.origin is Origin.PARAMETER and term.variance is Variance.UNIFORM
+
+
+class ThreadSide(Struct):
+    """What one thread does: where it touches how many bytes, under which conditions."""
+
+    place: PlaceInObject
+    conditions: tuple[Term, ...]
+    size: int
+
+    @property
+    def remembers(self) -> bool:
+        """Does anything depend on memory that nobody is taken to write?"""
+        return any(
+            node.kind is op.APPLY and "once" in node.value[0]
+            for node in walk(self.place.offset, *self.conditions)
+        )

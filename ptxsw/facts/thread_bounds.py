@@ -53,6 +53,7 @@ class ThreadBounds:
         self.other, self._known = other, known
         self._own: dict[Term, tuple[Spot, Term]] = {}  # whose an atom is, and its name there
         self.pairs: dict[Term, Term] = {}  # t's atom by u's
+        self._uniform: dict[Term, bool] = {}
         self._sums: list[tuple[Polynomial, Polynomial, Needs]] | None = None
 
     # ------------------------------------------------------------ names
@@ -94,6 +95,12 @@ class ThreadBounds:
         self._own[atom] = self.first, atom
         return True
 
+    def _is_uniform(self, atom: Term) -> bool:
+        uniform = self._uniform.get(atom)
+        if uniform is None:
+            uniform = self._uniform[atom] = self.grid.is_uniform(atom)
+        return uniform
+
     # ------------------------------------------------------------ bounds
 
     def bounds(self, atom: Term, natural: bool) -> tuple[Bounds, Needs] | None:
@@ -113,15 +120,22 @@ class ThreadBounds:
         return self.grid.size(f"%n{kind[1:]}.{axis}")
 
     def extreme(
-        self, value: Polynomial, needs: dict[Polynomial, None], *, up: bool, natural: bool = False
+        self,
+        value: Polynomial,
+        needs: dict[Polynomial, None],
+        *,
+        up: bool,
+        natural: bool = False,
+        sums: bool = True,
     ) -> Polynomial | None:
         """The least or the highest value over what a launch chooses; None where it is not
         known."""
         for _ in range(_MOST_STEPS):
-            varying = [a for a in value.atoms if not self.grid.is_uniform(a)]
+            varying = [a for a in value.atoms if not self._is_uniform(a)]
             if not varying:
                 return value
-            less = self._without_sum(value, needs, up=up) if len(varying) > 1 else None
+            several = sums and len(varying) > 1
+            less = self._without_sum(value, needs, up=up) if several else None
             if less is not None:
                 value = less
                 continue
@@ -206,6 +220,15 @@ class ThreadBounds:
                 evidence.needs.update(needs)
                 return True
         return False
+
+    def is_positive(self, value: Polynomial, evidence: DistanceProof) -> bool:
+        """Is a value at least 1, judging by the bounds of single atoms?"""
+        needs: dict[Polynomial, None] = {}
+        least = self.extreme(value, needs, up=False, sums=False)
+        if least is None or not self._at_most_0(least * -1 + 1):
+            return False
+        evidence.needs.update(needs)
+        return True
 
     def _at_most_0(self, value: Polynomial) -> bool:
         """Is it so in every launch?"""

@@ -32,7 +32,7 @@ class BlockColumns:
         chosen: Mapping[Term, Column] | None = None,
     ) -> None:
         """`chosen` are values of other unknowns, one for each thread or one for all."""
-        self.threads = threads
+        self._terms, self.threads = terms, threads
         self._memo: dict[Term, Column] = {
             terms.special(f"%tid.{axis}"): tuple([thread[at] for thread in threads])
             for at, axis in enumerate(AXES)
@@ -48,6 +48,12 @@ class BlockColumns:
         if set(dimensions.block) <= {"x"}:
             return cls(terms, threads_of((MOST_THREADS, 1, 1)))
         return None
+
+    def where(self, chosen: Mapping[Term, int]) -> BlockColumns:
+        """The same threads where some unknowns have values."""
+        columns = BlockColumns(self._terms, self.threads, {t: (v,) for t, v in chosen.items()})
+        columns._memo = {**self._memo, **columns._memo}
+        return columns
 
     def is_told(self, term: Term) -> bool:
         """Does a thread's place decide a value?"""
@@ -90,10 +96,11 @@ def threads_of(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
 
 
 def collisions(
-    first: Mapping[int, int], size: int, second: Mapping[int, int], other_size: int, width: int
+    first: Mapping[int, int], second: Mapping[int, int], sizes: tuple[int, int], width: int
 ) -> Iterator[tuple[int, int]] | None:
     """Pairs of different threads of which the first touches a byte that the second touches, too.
     Both are given as where a thread begins, by thread. None where that would take long."""
+    size, other_size = sizes
     unit = gcd(size, other_size, *_steps((*first.values(), *second.values())))
     if max(size, other_size) // unit > _MOST_UNITS:
         return None

@@ -23,8 +23,8 @@ from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Polynomial
 
 _MOST_FACTS = 40
-_DEEPEST = 3  # facts that are added up
-_MOST_SUMS = 300
+_DEEPEST = 2  # facts that are added up
+_MOST_SUMS = 80
 _ADDRESS = 64  # bits
 
 
@@ -46,16 +46,27 @@ class Distance:
         self._bounds = ThreadBounds(grid, *spots, other, known)
         self._strides = Strides(self._bounds, same_thread)
         self._same_thread, self._same_block, self._width = same_thread, same_block, width
-        self.renamed = self._bounds.renamed
+        self.other, self.renamed = other, self._bounds.renamed
+
+    def by_strides(self) -> DistanceProof | None:
+        """Why two different threads have no byte in common, by their strides alone; None where
+        these do not tell."""
+        return self._proof(self._by_strides)
 
     def proof(self) -> DistanceProof | None:
-        """Why two different threads have no byte in common; None where it is not known."""
-        for way in (self._by_strides, self._by_sums, self._by_extents, self._by_promises):
-            for distance in self.distances():
-                evidence = DistanceProof()
-                if distance.is_whole and way(distance, evidence) and self._fits(distance, evidence):
-                    evidence.needs.update(dict.fromkeys(self.needs))
-                    return evidence
+        """The same by all that is known, and by what a launch can see to."""
+        for way in (self._by_sums, self._by_extents, self._by_promises):
+            proof = self._proof(way)
+            if proof is not None:
+                return proof
+        return None
+
+    def _proof(self, way: Callable[[Polynomial, DistanceProof], bool]) -> DistanceProof | None:
+        for distance in self.distances():
+            evidence = DistanceProof()
+            if distance.is_whole and way(distance, evidence) and self._fits(distance, evidence):
+                evidence.needs.update(dict.fromkeys(self.needs))
+                return evidence
         return None
 
     @property
@@ -138,21 +149,18 @@ class Distance:
         facts = list(self._bounds.facts())[:_MOST_FACTS]
         starts = [distance - inside.high, distance * -1 + inside.low]
         work: list[tuple[Polynomial, Needs, int]] = [(start, (), 0) for start in starts]
-        work += [(fact.excess, fact.needs, 1) for fact in facts]
         tried = 0
         while work and tried < _MOST_SUMS:
             excess, needs, depth = work.pop(0)
             tried += 1
-            if self._bounds.settle(excess * -1 + 1, evidence):
+            if self._bounds.is_positive(excess, evidence):
                 evidence.needs.update(dict.fromkeys(needs))
                 return True
             if depth == _DEEPEST or not excess.is_whole:
                 continue
-            more: list[tuple[Polynomial, Needs]] = [(s, ()) for s in starts] if depth else []
-            more += [(fact.excess, fact.needs) for fact in facts]
-            for added, also in more:
-                for total in _cancelled(excess, added, self._bounds.is_own):
-                    work.append((total, (*needs, *also), depth + 1))
+            for fact in facts:
+                for total in _cancelled(excess, fact.excess, self._bounds.is_own):
+                    work.append((total, (*needs, *fact.needs), depth + 1))
         return False
 
 

@@ -124,7 +124,7 @@ class ModelSearch:
     # ------------------------------------------------------------ looking
 
     def search(
-        self, wanted: Sequence[Term], other: OtherThread, pairs: Sequence[tuple[Place, Place]]
+        self, wanted: Sequence[Term], pairs: Sequence[tuple[Place, Place, Mapping[Term, int]]]
     ) -> Model | None:
         """Values that are found by trying, those of some pairs of threads first."""
         if any(condition.kind is op.CONST and not condition.value for condition in wanted):
@@ -177,7 +177,7 @@ class ModelSearch:
             takes, where = block.taking(conditions), block.values(address)
             whole = where * len(takes) if len(where) == 1 else where
             starts.append({n: at for n, at in enumerate(whole) if takes[n]})
-        pairs = collisions(starts[0], sizes[0], starts[1], sizes[1], mine[0].width)
+        pairs = collisions(starts[0], starts[1], sizes, mine[0].width)
         return iter(()) if pairs is None else islice(pairs, _MOST_TRIED)
 
     def _small_blocks(self) -> Sequence[Place]:
@@ -216,11 +216,15 @@ def _strides(offset: Term) -> Iterator[Term]:
                     yield bare
 
 
-def _placed(values: Mapping[str, int], t: Place, u: Place) -> Callable[[Term], int]:
-    """Values for two threads that are known to meet."""
+def _placed(
+    values: Mapping[str, int], t: Place, u: Place, chosen: Mapping[Term, int]
+) -> Callable[[Term], int]:
+    """Values for two threads that are known to meet where some unknowns are chosen."""
     usual = _start(values)
 
     def start(unknown: Term) -> int:
+        if unknown in chosen:
+            return chosen[unknown]
         name, _, axis = str(unknown.value).partition(".")
         at = AXES.find(axis) if axis and unknown.kind is op.ATOM else -1
         if at >= 0 and name in ("%tid", "u %tid", "%ntid"):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import TypeAlias
 
 from msgspec import Struct, field
@@ -22,22 +21,24 @@ from msgspec import Struct, field
 from ptxsw.emulator.recurrences import LoopEntry
 from ptxsw.emulator.trace import Access, AccessView, Trace
 from ptxsw.facts.address_readings import Spot, spot
+from ptxsw.facts.block_collisions import colliding
 from ptxsw.facts.conditions import conjuncts
 from ptxsw.facts.grid import Grid
 from ptxsw.facts.grid_facts import Facts, facts
 from ptxsw.facts.launch_conditions import plain_condition, told
+from ptxsw.facts.loop_values import Assignment
 from ptxsw.facts.memory_objects import (
     IN_BOUNDS,
     NO_ALIAS,
     Objects,
-    PlaceInObject,
+    ThreadSide,
     bytes_of,
     is_variable,
     not_one_object,
     same_object,
 )
 from ptxsw.facts.thread_bounds import DistanceProof
-from ptxsw.facts.thread_columns import BlockColumns, collisions
+from ptxsw.facts.thread_columns import BlockColumns
 from ptxsw.facts.thread_distances import Distance
 from ptxsw.facts.thread_models import ModelSearch
 from ptxsw.facts.thread_views import AXES, Dimensions, OtherThread, Shape, ThreadViews
@@ -55,7 +56,6 @@ GRID_FITS = "grid-fits"
 NO_OUTSIDE_WRITER = "no-outside-writer"
 
 _LARGEST = 600  # nodes of an address or condition that Z3 is asked about
-_MOST_PAIRS = 3  # of threads that values are looked for
 _MOST_VIEWS = 64  # pairs of variants of two accesses
 _MOST_CONDITIONS = 4
 _NO_WRAP = "no 32-bit index wraps"
@@ -112,7 +112,7 @@ class TwoThreads:
         self._objects = Objects(trace)
         self.views = ThreadViews(trace, self.dimensions, self._objects.is_read_only)
         self._spots: dict[tuple[Term, int, frozenset[Term]], Spot | None] = {}
-        self._sides: dict[tuple[AccessView, int], _Side] = {}
+        self._sides: dict[tuple[AccessView, int], ThreadSide] = {}
         self._answers: dict[object, Answer] = {}
         self._models = ModelSearch(self.views, solver)
 
@@ -208,26 +208,29 @@ class TwoThreads:
                 return Apart(frozenset(assumptions), needs=frozenset({IN_BOUNDS}))
             return Apart(frozenset({*assumptions, NO_ALIAS}))
         distance = self._distance(mine, theirs, other)
-        evidence = None if distance is None else distance.proof()
-        proof = None if evidence is None else self._settled(evidence, assumptions)
+        if distance is None:
+            return self._decided(first, a, second, b, other, conditions, assumptions, [])
+        proof = self._settled(distance.by_strides(), assumptions)
         if proof is not None:
             return proof
-        pairs = None if distance is None else self._colliding(distance, mine, theirs, other)
+        columns = self._columns if other.same_block else None
+        pairs = None if columns is None else colliding(columns, self.views, distance, mine, theirs)
         if pairs == []:
-            assert distance is not None
             proof = self._settled(DistanceProof(dict.fromkeys(distance.needs)), assumptions)
-            if proof is not None:
-                return proof
+        if proof is None:
+            proof = self._settled(distance.proof(), assumptions)
+        if proof is not None:
+            return proof
         return self._decided(first, a, second, b, other, conditions, assumptions, pairs or [])
 
-    def _side(self, access: Access, view: AccessView) -> _Side:
+    def _side(self, access: Access, view: AccessView) -> ThreadSide:
         side = self._sides.get((view, bytes_of(access)))
         if side is None:
             own = self.views.own
             conditions = conjuncts({own(view.guard), *map(own, view.conditions)}, self.trace.terms)
             place = self._objects.place(self.views, view.address)
             told = tuple(c for c in conditions if c.kind is not op.CONST)
-            side = self._sides[view, bytes_of(access)] = _Side(place, told, bytes_of(access))
+            side = self._sides[view, bytes_of(access)] = ThreadSide(place, told, bytes_of(access))
         return side
 
     def _excluded(self, mine: Iterable[Term], theirs: Iterable[Term], other: OtherThread) -> bool:
@@ -267,13 +270,15 @@ class TwoThreads:
             for axis in AXES
         )
 
-    def _spot(self, side: _Side) -> Spot | None:
+    def _spot(self, side: ThreadSide) -> Spot | None:
         key = side.place.offset, side.size, frozenset(side.conditions)
         if key not in self._spots:
             self._spots[key] = spot(self.grid, side.place.offset, side.size, side.conditions)
         return self._spots[key]
 
-    def _distance(self, mine: _Side, theirs: _Side, other: OtherThread) -> Distance | None:
+    def _distance(
+        self, mine: ThreadSide, theirs: ThreadSide, other: OtherThread
+    ) -> Distance | None:
         first, second = self._spot(mine), self._spot(theirs)
         if first is None or second is None or not same_object(mine.place, theirs.place, other):
             return None
@@ -288,32 +293,10 @@ class TwoThreads:
     def _columns(self) -> BlockColumns | None:
         return BlockColumns.of(self.trace.terms, self.dimensions)
 
-    def _colliding(
-        self, distance: Distance, mine: _Side, theirs: _Side, other: OtherThread
-    ) -> list[tuple[int, int]] | None:
-        """Some pairs of threads of a block that touch a common byte, as far as their places decide
-        it. None: that is not known."""
-        columns = self._columns
-        offsets = distance.first.offset, distance.second.offset
-        if columns is None or not other.same_block or not all(o.is_whole for o in offsets):
-            return None
-        (first, rest), (second, others) = map(columns.parted, offsets)
-        shift = (distance.renamed(others) - rest).number
-        if shift is None:
-            return None
-        width = mine.place.offset.width
-        places = [
-            {n: place + more for n, place in enumerate(starts) if takes[n]}
-            for starts, takes, more in (
-                (first, columns.taking(mine.conditions), 0),
-                (second, columns.taking(theirs.conditions), shift),
-            )
-        ]
-        pairs = collisions(places[0], mine.size, places[1], theirs.size, width)
-        return None if pairs is None else list(islice(pairs, _MOST_PAIRS))
-
-    def _settled(self, evidence: DistanceProof, assumptions: set[str]) -> Apart | None:
+    def _settled(self, evidence: DistanceProof | None, assumptions: set[str]) -> Apart | None:
         """An answer, if all that a proof needs holds, or is for a launch to choose."""
+        if evidence is None:
+            return None
         conditions = [told(condition) for condition in evidence.conditions]
         used = {*assumptions, NO_ADDRESS_WRAP}
         for need in evidence.needs:
@@ -339,7 +322,7 @@ class TwoThreads:
     def _decided(
         self, first: Access, a: AccessView, second: Access, b: AccessView,
         other: OtherThread, conditions: tuple[Term, ...], assumptions: set[str],
-        pairs: Sequence[tuple[int, int]],
+        pairs: Sequence[tuple[int, int, Assignment]],
     ) -> Answer:  # fmt: skip
         mine, theirs = self._side(first, a), self._side(second, b)
         if not same_object(mine.place, theirs.place, other):
@@ -352,7 +335,8 @@ class TwoThreads:
         known = [*self._models.launch(other), *small]
         wanted = [*known, *self._models.promised(here, there), meet]
         threads = self._columns.threads if self._columns is not None else ()
-        model = self._models.search(wanted, other, [(threads[t], threads[u]) for t, u in pairs])
+        placed = [(threads[t], threads[u], chosen) for t, u, chosen in pairs]
+        model = self._models.search(wanted, placed)
         if model is None and other.same_block:
             sides = (here, *mine.conditions), (there, *map(other, theirs.conditions))
             model = self._models.in_block(*sides, (mine.size, theirs.size), wanted, other)
@@ -364,22 +348,6 @@ class TwoThreads:
         if model is not None:
             return Meet(model.values, a, b, model.certain)
         return Unsure(_reason(here, there))
-
-
-class _Side(Struct):
-    """What one thread does: where it touches how many bytes, under which conditions."""
-
-    place: PlaceInObject
-    conditions: tuple[Term, ...]
-    size: int
-
-    @property
-    def remembers(self) -> bool:
-        """Does anything depend on memory that nobody is taken to write?"""
-        return any(
-            node.kind is op.APPLY and "once" in node.value[0]
-            for node in walk(self.place.offset, *self.conditions)
-        )
 
 
 def _together(parts: Iterable[Answer]) -> Apart:
