@@ -19,7 +19,7 @@ def verdict_lines(kernels: Iterable[Kernel]) -> Iterator[tuple[str, str]]:
     for."""
     for kernel in kernels:
         if kernel.verdicts is not None:
-            words = _words(kernel.verdicts)
+            words = _words(kernel, kernel.verdicts)
             yield f"{readable(kernel.name) or kernel.name}: ", words or "nothing to decide"
             open_ = [
                 f"{rule} ({said.reason})"
@@ -30,22 +30,33 @@ def verdict_lines(kernels: Iterable[Kernel]) -> Iterator[tuple[str, str]]:
                 yield "    not decided: ", "; ".join(open_)
 
 
-def _words(verdicts: Mapping[str, Verdict]) -> str:
+def _words(kernel: Kernel, verdicts: Mapping[str, Verdict]) -> str:
     absent: list[str] = []
     found: list[str] = []
+    told: set[str] = set()  # reasons: each once
     for rule in RULES:
         said = verdicts.get(rule.name)
         if said is None or said.reason == NOTHING:
             continue
         if said.verdict == VerdictKind.ABSENT:
-            absent.append(rule.absent + _reasoned(said))
+            absent.append(rule.absent + _reasoned(said, told))
         elif said.verdict == VerdictKind.FOUND:
-            found.append(f"{rule.name}" + _reasoned(said))
+            found.append(f"{rule.name}{_places(kernel, rule.full_name)}")
     parts = [", ".join(absent)] if absent else []
     return "; ".join([*parts, *([f"found: {', '.join(found)}"] if found else [])])
 
 
-def _reasoned(said: Verdict) -> str:
-    parts = [said.reason] if said.reason else []
+def _places(kernel: Kernel, rule: str) -> str:
+    """The lines of what was found, of the source where it is known."""
+    own = [f for f in kernel.findings or () if f.rule == rule]
+    if own and all(f.level == "note" for f in own):
+        return f" ({own[0].measure})"
+    lines = dict.fromkeys(f.source_line or f.line for f in own)
+    return f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))})" if lines else ""
+
+
+def _reasoned(said: Verdict, told: set[str]) -> str:
+    parts = [said.reason] if said.reason and said.reason not in told else []
+    told.add(said.reason)
     parts += [f"if {said.condition}"] if said.condition else []
     return f" ({'; '.join(parts)})" if parts else ""
