@@ -25,7 +25,9 @@ from ptxsw.cost.executions import fallback_blocks, placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import critical_path, latencies, of_machine_code
 from ptxsw.cost.machine_code import MachineKernel
+from ptxsw.cost.merged_accesses import as_made, by_width
 from ptxsw.cost.tensor import constants, tensor_in
+from ptxsw.cost.wavefronts import wavefronts_of
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
@@ -90,11 +92,13 @@ class _Reader:
         unknown: frozenset[int],
     ) -> None:
         self._gpu, self._trace, self._code = gpu, trace, code
+        self._placed = () if code is None else placements(code, trace.cfg, offset)
+        waves, made = wavefronts_of(trace, block), by_width(trace.cfg, code, self._placed, offset)
+        accesses = as_made(access_figures(trace, block, waves), waves, made, trace.cfg)
         self._figures = {
             at: unmeasured(figures) if at in unknown else figures
-            for at, figures in access_figures(trace, block).items()
+            for at, figures in accesses.items()
         }
-        self._placed = () if code is None else placements(code, trace.cfg, offset)
         self._value = constants(trace.cfg)
         self._threads = None if block is None else prod(block)
 

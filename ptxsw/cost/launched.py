@@ -15,6 +15,7 @@ from ptxsw.cost.executions import placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import Mix, critical_path, latencies, of_machine_code, of_ptx
 from ptxsw.cost.machine_code import MachineKernel
+from ptxsw.cost.merged_accesses import passes
 from ptxsw.cost.occupancy import Occupancy
 from ptxsw.cost.sampled import Sample
 from ptxsw.cost.tensor import tensor_times
@@ -62,7 +63,7 @@ def account(
         resident=resident.blocks,
         instructions=mix.instructions * blocks,
         pipes={pipe: count * blocks for pipe, count in mix.pipes.items()},
-        passes=(exactly(sum(a.passes for a in sample.asked.values())) + operands) * blocks,
+        passes=(exactly(passes(function, sample, code)) + operands) * blocks,
         lanes=exactly(blocks * sum(a.lanes for a in served.values())),
         sectors=exactly(blocks * sum(a.sectors for a in served.values())),
         l2_bytes=exactly(blocks * l2 * SECTOR),

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ptxsw.analysis.banks import wavefronts
@@ -39,6 +39,7 @@ _TOUCHES: Final = 300_000  # sectors that are remembered
 _OFTEN: Final = 32  # times after which one in `_THINNED` is looked at
 _THINNED: Final = 13
 _WORD: Final = 4  # bytes
+_ALL_AS_WRITTEN: Final[Mapping[int, frozenset[int]]] = {}
 
 
 class TooLong(ValueError):
@@ -48,7 +49,8 @@ class TooLong(ValueError):
 class Asked(Struct):
     """What one instruction asks of memory, of all warps of a block: `lanes` that take part (those
     of four bytes; wider ones count several times), `sectors` of each warp added up, `passes`
-    through the banks of shared memory, and the `distinct` sectors of each time threads come by."""
+    through the banks of shared memory (`wide`: if lanes accessed so many bytes around theirs), and
+    the `distinct` sectors of each time threads come by."""
 
     lanes: float = 0.0
     sectors: float = 0.0
@@ -56,6 +58,7 @@ class Asked(Struct):
     distinct: float = 0.0
     write: bool = False
     cached: bool = False  # by `.nc` in any first-level cache
+    wide: dict[int, float] = field(default_factory=dict)
 
 
 class Sample(Struct, frozen=True):
@@ -71,15 +74,19 @@ class Sample(Struct, frozen=True):
     touches: Touches
 
 
-def sample(module: Module, kernel: str, launch: Launch, resident: int) -> Sample:
-    """Runs blocks of a launch of which `resident` are on the GPU at a time. Raises TooLong;
-    RunError for what the program does wrong, Unsupported for what is not modelled."""
+def sample(
+    module: Module, kernel: str, launch: Launch, resident: int,
+    widths: Mapping[int, frozenset[int]] = _ALL_AS_WRITTEN,
+) -> Sample:  # fmt: skip
+    """Runs blocks of a launch of which `resident` are on the GPU at a time. `widths` are bytes for
+    which passes are counted, too, by the place of an access in the text. Raises TooLong; RunError
+    for what the program does wrong, Unsupported for what is not modelled."""
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     side_by_side = max(1, min(blocks, resident, _THREADS // (-(-threads // 32) * 32)))
     first = (blocks - side_by_side) // 2
     try:
-        counted = _counted(module, kernel, launch, first + side_by_side // 2)
+        counted = _counted(module, kernel, launch, first + side_by_side // 2, widths)
     except Runaway as error:
         raise TooLong(
             f"{kernel}: a block executes more than {LIMIT} instructions: predict a smaller launch"
@@ -119,9 +126,12 @@ def executions(module: Module, kernel: str, launch: Launch) -> dict[int, float]:
     }
 
 
-def _counted(module: Module, kernel: str, launch: Launch, block: int) -> _Counting:
+def _counted(
+    module: Module, kernel: str, launch: Launch, block: int,
+    widths: Mapping[int, frozenset[int]] = _ALL_AS_WRITTEN,
+) -> _Counting:  # fmt: skip
     """One block, by its number, run to its end. Raises Runaway, and what a run raises."""
-    counted = _Counting(launch.block[0] * launch.block[1] * launch.block[2])
+    counted = _Counting(launch.block[0] * launch.block[1] * launch.block[2], widths)
     _run(module, kernel, launch, range(block, block + 1), counted)
     return counted
 
@@ -133,8 +143,10 @@ class _Enough(Exception):
 class _Counting:
     """Counts what one block asks for."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
+    def __init__(
+        self, threads: int, widths: Mapping[int, frozenset[int]] = _ALL_AS_WRITTEN
+    ) -> None:
+        self._threads, self._widths = threads, widths
         self._codes: dict[int, int] = {}  # number of the first instruction of each function
         self._next = 0
         self._asked: dict[int, Asked] = {}
@@ -190,6 +202,9 @@ class _Counting:
         warps = idx >> 5
         if not place.arena:
             record.passes += _passes(warps, place.offsets, size)
+            for wide in self._widths.get(chunk.instruction(fragment).span.start, ()):
+                around = _passes(warps, place.offsets // wide * wide, wide)
+                record.wide[wide] = record.wide.get(wide, 0.0) + around
             return
         record.cached = "nc" in chunk.instruction(fragment).modifiers
         record.lanes += len(idx) * max(1, size // _WORD)
@@ -206,6 +221,7 @@ class _Counting:
         return Asked(
             asked.lanes * times, asked.sectors * times, asked.passes * times,
             asked.distinct * times, asked.write, asked.cached,
+            {wide: passes * times for wide, passes in asked.wide.items()},
         )  # fmt: skip
 
 

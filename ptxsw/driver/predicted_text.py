@@ -294,6 +294,7 @@ class PredictedText:
         self, function: Function, launch: Launch, fits: Resident | None, shared: int
     ) -> tuple[tuple[model.Stretch, ...], str]:
         from ptxsw.cost.launched import account
+        from ptxsw.cost.merged_accesses import widths
         from ptxsw.cost.sampled import sample
 
         if fits is None:
@@ -303,8 +304,9 @@ class PredictedText:
             raise InvalidRequest(f"{function.name}: {what}")
         blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
         resident = int(fits.blocks * self._gpu.of("sms").high)
-        seen = sample(self._module, function.name, launch, resident)
         code = self._code.get(function.name)
+        wide = widths(function, code)
+        seen = sample(self._module, function.name, launch, resident, wide)
         asked = account(self._gpu, function, seen, blocks, fits, shared, code)
         line = self._module.source.line(function.span.start)
         note = (
