@@ -74,6 +74,15 @@ class BlockColumns:
                 takes = [a and bool(b) for a, b in zip(takes, met, strict=True)]
         return takes
 
+    def groups(self, values: Sequence[Term]) -> Sequence[object] | None:
+        """For each thread which of its others it is not told apart from: those of the same group;
+        None where its place does not say."""
+        if not all(map(self.is_told, values)):
+            return None
+        columns = [self.values(value) for value in values]
+        whole = [one * len(self.threads) if len(one) == 1 else one for one in columns]
+        return list(zip(*whole, strict=True))
+
     def parted(self, offset: Polynomial) -> tuple[list[int], Polynomial]:
         """The part of an address that a thread's place decides, for each thread, and the rest. The
         polynomial is whole."""
@@ -96,15 +105,21 @@ def threads_of(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
 
 
 def collisions(
-    first: Mapping[int, int], second: Mapping[int, int], sizes: tuple[int, int], width: int
+    first: Mapping[int, int],
+    second: Mapping[int, int],
+    sizes: tuple[int, int],
+    width: int,
+    groups: Sequence[object] | None = None,
 ) -> Iterator[tuple[int, int]] | None:
-    """Pairs of different threads of which the first touches a byte that the second touches, too.
-    Both are given as where a thread begins, by thread. None where that would take long."""
+    """Pairs of threads of different groups, or of any two, of which the first touches a byte that
+    the second touches, too. Both are given as where a thread begins, by thread. None where that
+    would take long."""
     size, other_size = sizes
     unit = gcd(size, other_size, *_steps((*first.values(), *second.values())))
     if max(size, other_size) // unit > _MOST_UNITS:
         return None
-    return _pairs(first, size, second, other_size, unit, 1 << width)
+    of = groups if groups is not None else range(MOST_THREADS)
+    return _pairs(first, size, second, other_size, unit, 1 << width, of)
 
 
 def _steps(starts: Sequence[int]) -> Iterator[int]:
@@ -113,16 +128,16 @@ def _steps(starts: Sequence[int]) -> Iterator[int]:
 
 def _pairs(
     first: Mapping[int, int], size: int, second: Mapping[int, int], other_size: int, unit: int,
-    top: int,
+    top: int, of: Sequence[object],
 ) -> Iterator[tuple[int, int]]:  # fmt: skip
     owners: dict[int, list[int]] = {}
     for thread, start in first.items():
         for at in range(0, size, unit):
             known = owners.setdefault((start + at) % top, [])
-            if len(known) < 2:
+            if len(known) < 2 and (not known or of[known[0]] != of[thread]):
                 known.append(thread)
     for thread, start in second.items():
         for at in range(0, other_size, unit):
             for other in owners.get((start + at) % top, ()):
-                if other != thread:
+                if of[other] != of[thread]:
                     yield other, thread

@@ -56,16 +56,16 @@ class ModelSearch:
 
     def __init__(self, views: ThreadViews, solver: Solver) -> None:
         self._views, self._terms, self._solver = views, views.terms, solver
-        self._launches: dict[bool, tuple[Term, ...]] = {}
+        self._launches: dict[tuple[bool, tuple[Term, ...]], tuple[Term, ...]] = {}
 
     # ------------------------------------------------------------ what is asked for
 
     def launch(self, other: OtherThread) -> tuple[Term, ...]:
         """That t and u are two different threads of one launch."""
-        known = self._launches.get(other.same_block)
+        key = other.same_block, other.differs
+        known = self._launches.get(key)
         if known is None:
-            known = tuple(self._launch(other))
-            self._launches[other.same_block] = known
+            known = self._launches[key] = tuple(self._launch(other))
         return known
 
     def _launch(self, other: OtherThread) -> Iterator[Term]:
@@ -83,12 +83,9 @@ class ModelSearch:
             yield from {terms.ult(mine, size): 0, terms.ult(other(mine), size): 0}
             # So the number of a thread along an axis is below 2^31, whatever the block is.
             yield terms.ule(size, terms.const(_MOST_BLOCKS, 32))
-        axes = dimensions.block if other.same_block else dimensions.grid
-        kind = "tid" if other.same_block else "ctaid"
         different = terms.const(0, 1)
-        for axis in axes:
-            mine = terms.special(f"%{kind}.{axis}")
-            different = terms.or_(different, terms.not_(terms.eq(mine, other(mine))))
+        for value in other.differs:
+            different = terms.or_(different, terms.not_(terms.eq(value, other(value))))
         yield different
 
     def promised(self, *offsets: Term) -> tuple[Term, ...]:
@@ -160,7 +157,8 @@ class ModelSearch:
                 for tid in (terms.special(name), other(terms.special(name))):
                     columns[tid] = column
             block = BlockColumns(terms, threads, columns)
-            for t, u in self._meeting(block, mine, theirs, sizes):
+            groups = block.groups(other.differs) if other.same_block else None
+            for t, u in self._meeting(block, mine, theirs, sizes, groups):
                 pair = {terms.special(n): c[t] for n, c in places.items()}
                 pair |= {other(terms.special(n)): c[u] for n, c in places.items()}
                 model = self._model({n: pair.get(n, values[n]) for n in free}, wanted)
@@ -170,14 +168,14 @@ class ModelSearch:
 
     def _meeting(
         self, block: BlockColumns, mine: Sequence[Term], theirs: Sequence[Term],
-        sizes: tuple[int, int],
+        sizes: tuple[int, int], groups: Sequence[object] | None,
     ) -> Iterator[tuple[int, int]]:  # fmt: skip
         starts = []
         for address, *conditions in (mine, theirs):
             takes, where = block.taking(conditions), block.values(address)
             whole = where * len(takes) if len(where) == 1 else where
             starts.append({n: at for n, at in enumerate(whole) if takes[n]})
-        pairs = collisions(starts[0], starts[1], sizes, mine[0].width)
+        pairs = collisions(starts[0], starts[1], sizes, mine[0].width, groups)
         return iter(()) if pairs is None else islice(pairs, _MOST_TRIED)
 
     def _small_blocks(self) -> Sequence[Place]:

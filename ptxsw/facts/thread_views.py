@@ -80,7 +80,7 @@ class ThreadViews:
         self.dimensions, self._is_read_only = dimensions, is_read_only
         self._headers = {facts.label: header for header, facts in trace.loop_facts.items()}
         self._memo: dict[Term, Term] = {}
-        self._others: dict[tuple[bool, frozenset[tuple[int, int]]], OtherThread] = {}
+        self._others: dict[object, OtherThread] = {}
         self.dynamic = _extern_arrays(trace)
 
     def own(self, term: Term) -> Term:
@@ -88,14 +88,24 @@ class ThreadViews:
         begin at one byte are one."""
         return substitute(self.terms, term, self._leaf, self._memo)
 
-    def other(self, same_block: bool, counters: Counters) -> OtherThread:
-        """The eyes of thread u."""
+    def other(
+        self, same_block: bool, counters: Counters, differs: Iterable[Term] = ()
+    ) -> OtherThread:
+        """The eyes of thread u. Of the values `differs`, one at least is another one there; without
+        them, it is the place of the thread or of its block."""
         known = {header: ahead for header, ahead in counters.items() if ahead is not None}
-        key = same_block, frozenset(known.items())
+        apart = tuple(map(self.own, differs)) or self._place(same_block)
+        key = same_block, frozenset(known.items()), apart
         view = self._others.get(key)
         if view is None:
-            view = self._others[key] = OtherThread(self, same_block, known)
+            view = self._others[key] = OtherThread(self, same_block, known, apart)
         return view
+
+    def _place(self, same_block: bool) -> tuple[Term, ...]:
+        """What tells apart two threads of a block, or two blocks."""
+        axes = self.dimensions.block if same_block else self.dimensions.grid
+        kind = "tid" if same_block else "ctaid"
+        return tuple(self.terms.special(f"%{kind}.{axis}") for axis in axes)
 
     def header(self, label: str) -> int | None:
         return self._headers.get(label)
@@ -144,8 +154,14 @@ class OtherThread:
     """Terms of thread t as they are in thread u. It is asked for terms as `ThreadViews.own` has
     them. `counters` has the loops of which it is known how many iterations u is ahead."""
 
-    def __init__(self, views: ThreadViews, same_block: bool, counters: Mapping[int, int]) -> None:
-        self._views, self._terms = views, views.terms
+    def __init__(
+        self,
+        views: ThreadViews,
+        same_block: bool,
+        counters: Mapping[int, int],
+        differs: tuple[Term, ...],
+    ) -> None:
+        self._views, self._terms, self.differs = views, views.terms, differs
         self.same_block, self.counters = same_block, counters
         self._memo: dict[Term, Term] = {}
 
@@ -159,17 +175,17 @@ class OtherThread:
     def is_one_thread(self, same: Callable[[Term], bool]) -> bool:
         """Are t and u one thread, or threads of one block, where `same` says which values of t are
         the same in u?"""
-        views, terms = self._views, self._terms
-        kind = "tid" if self.same_block else "ctaid"
-        axes = views.dimensions.block if self.same_block else views.dimensions.grid
-        indices = [terms.special(f"%{kind}.{axis}") for axis in axes]
-        in_grid = [terms.atom(f"grid index {axis}", 64, *_INDEX) for axis in axes]
-        told = partial(_is_determined, terms, same)
-        if all(told(index) for index in indices):
+        told = partial(_is_determined, self._terms, same)
+        if all(map(told, self.differs)) or all(map(told, map(self._in_grid, self.differs))):
             return True
-        if all(same(whole) or told(i) for whole, i in zip(in_grid, indices, strict=True)):
-            return True
-        return self.same_block and told(views.linear())
+        return self.same_block and told(self._views.linear())
+
+    def _in_grid(self, place: Term) -> Term:
+        """The number of a thread in the grid, for its place along an axis."""
+        kind, _, axis = str(place.value).partition(".")
+        if place.kind is not op.ATOM or kind not in ("%tid", "%ctaid"):
+            return place
+        return self._terms.atom(f"grid index {axis}", 64, *_INDEX)
 
     def _leaf(self, node: Term) -> Term | None:
         if node.kind is op.ATOM:
@@ -212,7 +228,10 @@ class OtherThread:
 
 
 def _is_determined(terms: Terms, same: Callable[[Term], bool], term: Term) -> bool:
-    """Is a value the same in both threads, since it is, or all fields of its bits are?"""
+    """Is a value the same in both threads, since all is that it is made of, or all fields of its
+    bits are?"""
+    if all(map(same, unknowns(term))):
+        return True
     at = 0
     while at < term.width:
         for width in range(term.width - at, 0, -1):

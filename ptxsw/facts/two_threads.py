@@ -64,13 +64,15 @@ _NO_WRAP = "no 32-bit index wraps"
 class Meeting(Struct, frozen=True):
     """Two accesses, by threads t and u of one block or of two different blocks, at times that
     nothing orders. `counters` says, by a loop's header, how many iterations u is ahead of t where
-    that is known."""
+    that is known. Where more is known of the threads than that they are two, `differs` has values
+    of the trace of which one at least is another one in u: `%tid.x >> 5` in another warp."""
 
     first: Access
     second: Access
     same_block: bool
     counters: Mapping[int, int | None] = field(default_factory=dict)
     iterations: tuple[tuple[int, int], ...] = ()  # tells apart accesses of one instruction
+    differs: tuple[Term, ...] = ()
 
 
 class Apart(Struct, frozen=True):
@@ -175,7 +177,7 @@ class TwoThreads:
         for access in (first, second):
             if not bytes_of(access):
                 return Unsure(f"how much {access.instruction.name} touches is not known")
-        other = self.views.other(meeting.same_block, meeting.counters)
+        other = self.views.other(meeting.same_block, meeting.counters, meeting.differs)
         parts = [
             self._pair(first, a, second, b, other) for a in first.variants for b in second.variants
         ]
@@ -214,7 +216,11 @@ class TwoThreads:
         if proof is not None:
             return proof
         columns = self._columns if other.same_block else None
-        pairs = None if columns is None else colliding(columns, self.views, distance, mine, theirs)
+        pairs = (
+            None
+            if columns is None
+            else colliding(columns, self.views, distance, mine, theirs, other.differs)
+        )
         if pairs == []:
             proof = self._settled(DistanceProof(dict.fromkeys(distance.needs)), assumptions)
         if proof is None:

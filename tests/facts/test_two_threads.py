@@ -51,12 +51,16 @@ def asked(
     first: int = 0,
     second: int = -1,
     dynamic: str = "",
+    other_warp: bool = False,
 ) -> Answer:
     """The first and the last access of a text but to parameters, by two threads."""
     one = trace(body, dynamic)
     accesses = [a for a in one.accesses if a.space != "param"]
-    threads = TwoThreads(one, shape, Solver())
-    return threads.ask(Meeting(accesses[first], accesses[second], same_block, counters or {}))
+    threads, terms = TwoThreads(one, shape, Solver()), one.terms
+    warp = terms.lshr(terms.special("%tid.x"), terms.const(5, 32))
+    known = (warp,) if other_warp else ()
+    pair = accesses[first], accesses[second]
+    return threads.ask(Meeting(*pair, same_block, counters or {}, differs=known))
 
 
 APART = {
@@ -130,6 +134,24 @@ def test_a_model_holds_what_it_promises() -> None:
     assert values["%tid.x"] != values["u %tid.x"]
     assert values["%tid.x"] - values["n"] == values["u %tid.x"]
     assert all(evaluate(condition, answer.values) for condition in answer.first.conditions)
+
+
+PARTNERS = MEET["a partner's word"]
+
+
+@pytest.mark.parametrize("shape", [None, (256, 1, 1), (32, 1, 1)])
+def test_partners_are_in_one_warp(shape: tuple[int, int, int] | None) -> None:
+    assert isinstance(asked(PARTNERS, shape=shape), Meet)
+    assert isinstance(asked(PARTNERS, shape=shape, other_warp=True), Apart)
+
+
+def test_neighbours_may_be_in_two_warps() -> None:
+    neighbour = MEET["the next thread's word"]
+    answer = asked(neighbour, other_warp=True)
+    assert isinstance(answer, Meet)
+    values = {str(term.value): value for term, value in answer.values.items()}
+    assert values["%tid.x"] // 32 != values["u %tid.x"] // 32
+    assert isinstance(asked(neighbour, shape=(32, 1, 1), other_warp=True), Apart)
 
 
 # ---------------------------------------------------------------- blocks and their shapes
