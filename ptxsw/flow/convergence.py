@@ -181,15 +181,23 @@ class Convergence:
 
     def _same_for_all(self, instruction: Instruction) -> bool:
         """Do lanes that reach an instruction together certainly wait only for each other? They do
-        if its barrier or member mask is a literal, or the result of a query of the lanes that are
-        here."""
+        if its barrier or member mask is a literal, a register that only ever holds one, or the
+        result of a query of the lanes that are here."""
         whom = waits_for(instruction)
         if whom is None or isinstance(whom, Int):
             return True
         if whom not in self._asked:
             setters = [i for i in self.cfg.instructions if whom in isa.defs(i)]
-            self._asked[whom] = bool(setters) and all(i.opcode in _ASKING for i in setters)
+            fixed = all(_sets_to_literal(i) for i in setters)
+            same = fixed and len({i.operands[1] for i in setters}) == 1
+            self._asked[whom] = same or (
+                bool(setters) and all(i.opcode in _ASKING for i in setters)
+            )
         return self._asked[whom]
+
+
+def _sets_to_literal(instruction: Instruction) -> bool:
+    return instruction.opcode == "mov" and isinstance(instruction.operands[1], Int)
 
 
 class _Question:
