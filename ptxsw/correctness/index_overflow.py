@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.correctness.arrays import NO_ACCESS
 from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.large_sizes import tried
+from ptxsw.correctness.narrow_indices import NarrowIndex, indices
 from ptxsw.correctness.preconditions import Preconditions
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.unfollowed import unfollowed, why_unbounded
@@ -33,7 +33,7 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import Term, bottom_up, split, unknowns, visible_parts
+from ptxsw.terms.node import Term, bottom_up, split, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
 
@@ -49,27 +49,6 @@ _USUAL = 1000
 """Up to this size of each dimension a condition has to hold to be worth telling."""
 _SEARCHED = 6
 """Searches for values in one kernel."""
-
-
-class NarrowIndex(Struct, frozen=True):
-    """A number of 32 bits that is extended into an address."""
-
-    extended: Term
-    address: Term
-    given: tuple[Term, ...]
-
-    @property
-    def value(self) -> Term:
-        inner: Term = self.extended.args[0]
-        return inner
-
-    @property
-    def signed(self) -> bool:
-        return self.extended.kind is op.SEXT
-
-    @property
-    def most(self) -> int:
-        return (1 << self.value.width - self.signed) - 1
 
 
 def occurs(subject: Subject) -> bool:
@@ -98,7 +77,7 @@ class _Proving:
         for access in self._subject.trace.accesses:
             self._subject.budget.check()
             if access.space in _SPACES and access.instruction.opcode not in NO_ACCESS:
-                for index in _indices(access):
+                for index in indices(access):
                     self._index(access, index)
         return Proof(
             tuple(self._open),
@@ -110,7 +89,7 @@ class _Proving:
         )
 
     def _index(self, access: Access, index: NarrowIndex) -> None:
-        key = index.extended, frozenset(index.given)
+        key = index.value, frozenset(index.given)
         if key in self._seen:
             return
         self._seen.add(key)
@@ -119,7 +98,7 @@ class _Proving:
         needs = self._needs(index)
         if needs is not None and not needs:
             return
-        if needs and not any(map(_is_of_sizes, needs)) and self._conditions.suppose(needs):
+        if needs and not self._is_guarded(index, needs) and self._conditions.suppose(needs):
             return
         model = self._beyond(index, needs or ())
         if model is not None:
@@ -190,6 +169,14 @@ class _Proving:
                 need -= (threads - MOST_IN_GRID) * factor
         return need
 
+    def _is_guarded(self, index: NarrowIndex, needs: Iterable[Polynomial]) -> bool:
+        """May a size that the kernel's guards admit break one of them? The grid is no such size
+        where nothing compares the place of a thread with a parameter."""
+        if self._subject.launch is not None:
+            return True
+        guarded = any(_compares_place(condition) for condition in index.given)
+        return any(_is_of_sizes(n) and (guarded or not _speaks_of_grid(n)) for n in needs)
+
     def _is_wide(self, needs: Iterable[Polynomial]) -> bool:
         """Do they leave sizes as kernels have them? Bounds that are too coarse do not."""
 
@@ -214,9 +201,10 @@ class _Proving:
         self, wanted: Sequence[tuple[Term, bool]], needs: Iterable[Polynomial]
     ) -> Mapping[Term, int] | None:
         """Values by which conditions have the truth that is wanted, and that a thread comes to."""
-        model = tried(self._values, needs, wanted)
-        if model is None:
-            model = self._values.met(wanted)
+        model = tried(self._values, needs, wanted, self._is_reached)
+        if model is not None:
+            return model
+        model = self._values.met(wanted)
         return model if model is not None and self._is_reached(model) else None
 
     def _is_reached(self, model: Mapping[Term, int]) -> bool:
@@ -246,6 +234,8 @@ class _Proving:
         fits = terms.sle(whole, terms.const(index.most, _WIDE))
         offset, added = self._offset(index)
         same = terms.eq(terms.extract(offset, 0, added.width), added)
+        if index.is_divided:  # a quotient of another number is another one
+            same = terms.const(0, 1)
         given = (*index.given, *self._sizes(index), *self._values.facts(index.value, *index.given))
         return [(fits, False), (same, False), *((c, True) for c in given)]
 
@@ -332,6 +322,8 @@ class _Proving:
         """A warning where the array may be smaller than what 32 bits count and fits in memory."""
         if self._subject.launch is not None and all(map(_is_of_launch, model)):
             return "error"  # the thread of the model is one of the launch
+        if index.is_divided:
+            return "warning"
         terms = self._values.terms
         whole, _ = self._offset(index)
         most = min((access.bits // 8) << 31, _LARGEST)
@@ -360,31 +352,24 @@ def _is_number(atom: Term) -> bool:
 
 
 def _is_of_sizes(need: Polynomial) -> bool:
-    """Does it say that parameters must not be too large? Else it speaks of the grid, which no guard
-    binds, or of sizes that are too small for the code."""
-    grid = any(str(atom.value).startswith("%nctaid") for atom in need.atoms)
-    return not grid and any(factor > 0 for monomial, factor in need if monomial)
+    """Does it say that parameters must not be too large? Else it speaks of the grid alone, or of
+    sizes that are too small for the code."""
+    large = [atom for monomial, factor in need if factor > 0 for atom in monomial]
+    return any(atom.origin is Origin.PARAMETER for atom in large)
+
+
+def _compares_place(condition: Term) -> bool:
+    atoms = unknowns(condition)
+    place = any(str(a.value).startswith(("%tid", "%ctaid")) for a in atoms)
+    return place and any(a.origin is Origin.PARAMETER for a in atoms)
+
+
+def _speaks_of_grid(need: Polynomial) -> bool:
+    return any(str(atom.value).startswith("%nctaid") for atom in need.atoms)
 
 
 def _is_of_launch(atom: Term) -> bool:
     return atom.origin in (Origin.SPECIAL, Origin.PARAMETER)
-
-
-def _indices(access: Access) -> Iterator[NarrowIndex]:
-    """The numbers that are extended into the addresses of an access."""
-    for view in access.variants:
-        given = (*view.conditions, view.guard)
-        for address in (view.address, view.copied):
-            if address is not None:
-                seen: dict[Term, None] = {}
-                for node in bottom_up(seen, visible_parts, address):
-                    seen[node] = None
-                    if node.kind in op.EXTENSIONS and _is_sum(node.args[0]):
-                        yield NarrowIndex(node, address, given)
-
-
-def _is_sum(term: Term) -> bool:
-    return term.width == 32 and term.kind in (op.SUM, op.MUL)
 
 
 def _with(model: Mapping[Term, int]) -> str:

@@ -59,6 +59,11 @@ class KernelValues:
         """Of the block, where anybody declares it."""
         return self._subject.shape
 
+    @property
+    def is_launched(self) -> bool:
+        """Is a launch given?"""
+        return self._subject.launch is not None
+
     # ------------------------------------------------------------ bounds
 
     def bounds(self, given: Iterable[Term] = ()) -> Bounds:
@@ -203,7 +208,9 @@ class KernelValues:
             if atom.origin is Origin.SPECIAL and str(atom.value)[:4] in ("%tid", "%cta"):
                 size = terms.special(f"%n{str(atom.value)[1:]}")
                 known.append(terms.ult(atom, size))
-                known += [terms.ule(size, terms.const(self._size(str(size.value))[1], 32))]
+                least, most = self._size(str(size.value))
+                known.append(terms.ule(size, terms.const(most, 32)))
+                known.append(terms.ule(terms.const(least, 32), size))
         return [fact for fact in known if fact.kind is not op.CONST]
 
     def holds(self, claim: Term, given: Iterable[Term]) -> bool:

@@ -93,11 +93,10 @@ class _Proving:
         terms = self._values.terms
         whole = terms.sub(address, terms.const(rest, address.width))
         tests = self._alignment.tests(whole, size)
-        if tests is None:
+        numbers = [t for t in tests or () if base is None or t.parameters != (str(base.value),)]
+        if tests is None or (numbers and self._values.is_launched):
             return why_unbounded(self._subject, access.index, terms.sum(address.width, 0, others))
-        for test in tests:
-            if base is None or test.parameters != (str(base.value),):
-                self._conditions[str(test)] = None
+        self._conditions.update(dict.fromkeys(map(str, numbers)))
         return self._on_base(access, base, rest, size, given)
 
     def _on_base(

@@ -30,6 +30,8 @@ class Preconditions:
         """Take polynomials to be at most 0, if each may be so; they have to be whole."""
         grid = self._values.grid
         left = [self._of_grid(need) for need in needs if grid.span(need)[1] > 0]
+        if left and self._values.is_launched:
+            return False  # all sizes are known
         if any(grid.span(need)[0] > 0 or not _is_told(grid, need) for need in left):
             return False
         self._needed.update(dict.fromkeys(left))
@@ -64,6 +66,8 @@ class Preconditions:
     def as_limit(self) -> str:
         """Up to which sizes all of them hold, in few words: what more the larger side of one allows
         is left out."""
+        if not self._needed:
+            return ""
         plain = list(dict.fromkeys(map(_without_right_side, self._needed)))
         telling = [p for p in plain if (bound := _bound(p)) is None or bound[1] < _NO_LIMIT]
         plain = telling or plain

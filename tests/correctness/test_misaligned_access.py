@@ -7,6 +7,8 @@ from random import Random
 import pytest
 
 from ptxsw.correctness.verdict import Proof
+from ptxsw.verify.arguments import Data
+from ptxsw.verify.launches import Launch
 from tests.correctness.small_kernels import error_of_run, is_absent, kernel, proof
 
 START = "mov.u32 %r1, %tid.x; ld.param.u64 %d1, [out]; ld.param.u32 %r2, [n];"
@@ -66,6 +68,16 @@ def test_a_lane_that_is_misaligned_is_left_open_with_values(offset: str) -> None
 def test_a_parameter_that_has_to_be_even_is_a_condition() -> None:
     text = loads("mul.lo.u32 %r3, %r1, %r2; mul.wide.u32 %d2, %r3, 4; add.u64 %d1, %d1, %d2;")
     assert found(text).condition == "n is a multiple of 2"
+
+
+def test_a_launch_decides_what_a_parameter_is() -> None:
+    text = loads("mul.lo.u32 %r3, %r1, %r2; mul.wide.u32 %d2, %r3, 4; add.u64 %d1, %d1, %d2;")
+    for n, aligned in ((6, True), (7, False)):
+        launched = Launch((1, 1, 1), (64, 1, 1), (Data("zeros", 1024, "u32"), n))
+        result = proof("misaligned_access", text, launched=launched)
+        assert result is not None
+        assert not result.condition
+        assert bool(result.open) != aligned
 
 
 def test_a_pointer_may_make_up_for_a_constant() -> None:

@@ -221,3 +221,15 @@ def test_what_is_proved_absent_no_run_finds() -> None:
 @pytest.mark.parametrize("part", range(10))
 def test_what_is_proved_absent_no_run_finds_in_many_kernels(part: int) -> None:
     assert sum(map(check_random, range(100 + 100 * part, 200 + 100 * part))) > 15
+
+
+def test_a_launch_leaves_no_condition() -> None:
+    """What would be one of the grid is a fault of the launch."""
+    text = kernel("""ld.param.u64 %d1, [out]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x;
+        mad.lo.u32 %r1, %r2, 64, %r1; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2;
+        st.global.u32 [%d1], 1; ret;""")  # fmt: skip
+    for blocks, inside in ((1, True), (2, False)):
+        launched = Launch((blocks, 1, 1), (64, 1, 1), (Data("zeros", 100, "u32"), 3))
+        result = found(text, launched=launched)
+        assert not result.condition
+        assert bool(result.open) != inside
