@@ -19,6 +19,7 @@ from ptxsw.flow.cfg import ends_block
 from ptxsw.parser import parse
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
+    Body,
     Directive,
     Function,
     Instruction,
@@ -217,13 +218,18 @@ def _carries(i: Instruction) -> bool:
     return "cc" in i.modifiers or i.opcode in ("addc", "subc", "madc")
 
 
+def _is_integer(body: Body, reg: Reg) -> bool:
+    declared = body.declaration(reg)
+    return declared is not None and declared.type in ("b32", "u32", "s32")
+
+
 def dead_code(text: str, random: Random) -> str | None:
     """Computations of which nobody uses the result, and a block to which no control comes."""
     edits = []
     for kernel in _kernels(text)[1]:
         body, added = kernel.body, 0
         for i in body.instructions[:-1]:
-            values = [r for r in isa.defs(i) if isinstance(r, Reg) and body.width(r) == 32]
+            values = [r for r in isa.defs(i) if isinstance(r, Reg) and _is_integer(body, r)]
             plain = i.guard is None and not ends_block(i) and not _carries(i)
             if values and plain and not values[0].scope and random.random() < 0.2:
                 what = random.choice(("add.s32", "xor.b32", "mul.lo.s32"))

@@ -17,9 +17,10 @@ from ptxsw.emulator.budget import Budget
 from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Instruction, Module
 from ptxsw.validate.edit_map import EditMap, infer
+from ptxsw.validate.operand_types import ill_typed
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
 from ptxsw.validate.scopes import renumbered
-from ptxsw.validate.signature_check import NOTHING, difference, ill_typed
+from ptxsw.validate.signature_check import NOTHING, difference
 
 if TYPE_CHECKING:
     from ptxsw.validate.basis import Lost

@@ -1,34 +1,24 @@
-"""What must be right of two kernels before their instructions are compared.
-
-All around the instructions must be the same, and ptxas must take each instruction that only the
-second has: what it refuses is no kernel, and equals none.
-"""
+"""What must be the same of two kernels before their instructions are compared: all around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.dataflow import in_order
-from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
     Directive,
     Function,
     Instruction,
     Label,
     Module,
-    Operand,
     Reg,
-    Symbol,
     Variable,
-    Vec,
-    flatten,
     leaves,
     says_nothing,
     type_width,
 )
 from ptxsw.ptx.patterns import pattern
-from ptxsw.semantics import meaning
 from ptxsw.validate.functions import functions_alike, words
 from ptxsw.validate.layout import declared_alike
 
@@ -36,13 +26,8 @@ NOTHING: Mapping[str, str] = {}
 
 _LIMIT = "maxnreg"
 _THREADS, _REGISTERS = 1024, 65536  # of a block, at most
-_CONVERTS = frozenset({
-    "to", "const", "global", "local", "shared", "shared::cta", "shared::cluster", "param",
-    "param::entry", "u32", "u64",
-})  # fmt: skip
 _OLDEST = 50  # the first GPU of which all is the same but for threads and order of memory
 _OWN_COUNTERS = 70
-_TAKE_WIDER = frozenset({"cvt", "ld", "st"})  # registers (manual 9.4.1)
 
 
 def difference(
@@ -218,59 +203,3 @@ def _directive(module: Module, directive: Directive) -> str:
 
 def _variable(v: Variable) -> tuple[object, ...]:
     return (v.space, v.type, v.name, v.count, v.dims, v.vector, v.align, v.attributes)
-
-
-# ---------------------------------------------------------------- instructions
-
-
-def ill_typed(first: Function, second: Function) -> tuple[Instruction, str] | None:
-    """The first instruction of the second text that ptxas would refuse for its operands, and why;
-    None where there is none. What the first text has is taken for right; which kinds of operands an
-    opcode takes, the parser has seen to."""
-    known = {instruction[:4] for instruction in first.body.instructions}
-    for instruction in second.body.instructions:
-        reason = None if instruction[:4] in known else _refused(second, instruction)
-        if reason is not None:
-            return instruction, reason
-    return None
-
-
-def _refused(function: Function, instruction: Instruction) -> str | None:
-    for name in (o.name for o in instruction.operands if type(o) is Symbol):
-        if _takes_none(function, instruction, name):
-            return f"{instruction.name} takes no name of a variable, as {name}"
-    if instruction.opcode == "cvta" and not _CONVERTS.issuperset(instruction.modifiers):
-        return f"there is no {instruction.name}"
-    for operand, width in _expected(instruction):
-        if type(operand) is not Reg or not width:
-            continue
-        given = function.body.width(operand)
-        wider = given > width and instruction.opcode in _TAKE_WIDER
-        if given not in (0, width) and not wider:
-            return f"{instruction.name} takes {width} bits, and {operand.name} has {given}"
-    return None
-
-
-def _takes_none(function: Function, instruction: Instruction, name: str) -> bool:
-    """May what can be named here not be a variable? `st` stores the addresses of functions."""
-    if instruction.opcode == "st":
-        return any(name == variable.name for variable in function.body.variables)
-    return instruction.opcode == "cvta" and "to" in instruction.modifiers
-
-
-def _expected(instruction: Instruction) -> Iterator[tuple[Operand, int]]:
-    """Operands with their widths in bits, as far as these are known."""
-    opcode, modifiers, operands = instruction[:3]
-    if opcode in ("ld", "st"):
-        width = type_width(isa.access_type(instruction) or "")
-        value = operands[0 if opcode == "ld" else 1 :][:1]
-        yield from ((each, width) for each in flatten(value))
-        return
-    row, sense = isa.row(opcode, modifiers), meaning(opcode, modifiers)
-    if row is None or sense is None or any(type(o) is Vec for o in operands):
-        return
-    written = list(flatten(operands[: row.defs]))
-    if sense.pair is not None and len(written) != len(sense.results):
-        sense = sense.pair
-    yield from zip(written, sense.results, strict=False)
-    yield from zip(operands[row.defs :], sense.inputs, strict=False)

@@ -24,6 +24,7 @@ from ptxsw.validate import Outcome, Proved, infer, validate
 from ptxsw.validate.contraction import pairs
 from ptxsw.validate.copies import with_copies
 from ptxsw.validate.functions import functions_alike
+from ptxsw.validate.operand_types import ill_typed
 from ptxsw.validate.signature_check import difference
 from ptxsw.validate.spelling import respelled
 from ptxsw.verify.composing import composed
@@ -91,6 +92,9 @@ _ORDER = frozenset({
 
 def beyond_runs(first: tuple[Module, Function], second: tuple[Module, Function]) -> str | None:
     """How two kernels differ in what no run shows; None where they do not."""
+    wrong = ill_typed(first[1], second[1])
+    if wrong is not None:
+        return f"ptxas refuses the second text: {wrong[1]}"
     one, other = [*_instructions(*first)], [*_instructions(*second)]
     if _read_only(other) - _read_only(one):
         return "no run shows what other kernels write to memory that is newly read by .nc"
