@@ -182,8 +182,8 @@ def judged(seed: int, *, longest: int) -> dict[str, Any]:
         function = next(f for f in first.kernels if f.name == name)
         try:  # what the proof assumes, such as that buffers do not overlap, no launch denies
             shown = compare(
-                first, second, name, inventor(first, second, function), seeds=(1, 2), amend=True,
-                conditions=False,
+                first, second, name, inventor(first, second, function), seeds=(1, 2),
+                repair_launch=True, conditions=False,
             )  # fmt: skip
         except PtxError as error:
             return told | {"outcome": "proved, cannot be run", "shown": error.message}

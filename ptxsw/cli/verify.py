@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -154,7 +153,8 @@ def run_(
         --arg random:512:f32:1 --arg random:512:f32:2 --arg zeros:512:f32 --out results
       ptxsw run vecadd.ptx --launch witness.json
     """
-    from ptxsw.cli import verify_run as commands
+    from ptxsw.cli.kernel_run import RunOptions, replay, run
+    from ptxsw.simt.run import LIMIT
 
     if launch is None and (grid is None or block is None):
         raise CommandError("how many blocks and threads? Give --grid and --block, or --launch")
@@ -166,16 +166,17 @@ def run_(
     try:
         with working("running") as step:
             step(kernel or name)
-            run = partial(
-                commands.replay if launch is not None else commands.run, text, name, kernel,
-                seed=seed, races=races, out=out, steps=steps,
+            options = RunOptions(
+                kernel=kernel, seed=seed, races=races, out=out,
+                steps=LIMIT if steps is None else steps,
                 progress=now_and_then(lambda done: step(_so_far(kernel or name, done, began))),
             )  # fmt: skip
             if launch is not None:
-                counted = run(_single(launch))
+                counted = replay(text, name, _single(launch), options)
             else:
                 x, y, z = (*sizes("--grid", grid or ""), 1, 1)[:3]
-                counted = run((x, y, z), block_shape(block or ""), arg or [], shared=shared)
+                shape = block_shape(block or "")
+                counted = run(text, name, (x, y, z), shape, arg or [], shared, options)
     except ValueError as error:
         raise CommandError(str(error)) from error
     sys.stdout.write(counted)

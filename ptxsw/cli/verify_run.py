@@ -1,4 +1,4 @@
-"""What `ptxsw verify` and `ptxsw run` do, without the command line around it."""
+"""What `ptxsw verify` does, without the command line around it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ptxsw.cli.files import BAD_INPUT, CommandError
+from ptxsw.cli.kernel_run import in_ptx
 from ptxsw.cost.cubin import BadCubin
 from ptxsw.driver.workers import spread
 from ptxsw.parser import parse
-from ptxsw.ptx.cxx_names import chosen, readable
-from ptxsw.ptx.errors import naming
-from ptxsw.ptx.ir import Module
+from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.printable import one_line
-from ptxsw.simt import Counters, LaunchResult, launch
-from ptxsw.simt.run import LIMIT, entry
 from ptxsw.toolchain.ptxas import AssemblyError, NoCodeForTarget, NoPtxas, assemble
-from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.contraction import MachineCode, fuses
-from ptxsw.verify.launches import Launch, Shape, buffers
-from ptxsw.verify.runs import contents_of, placed
+from ptxsw.verify.launches import Launch
 from ptxsw.verify.verdict import (
     Different,
     Proved,
@@ -37,7 +31,6 @@ from ptxsw.verify.verdict import (
     question,
     together,
 )
-from ptxsw.verify.witness import shown
 
 PROVED, DIFFERENT, UNDECIDED = 0, 1, 3
 
@@ -227,154 +220,7 @@ def _to_json(verdict: Verdict) -> dict[str, Any]:
             "launches": verdict.launches, "runs": verdict.runs, "contraction": contraction,
         }  # fmt: skip
     if isinstance(verdict, Undecided):
-        told["sides"] = list(verdict.sides)
+        told["branch_coverage"] = list(verdict.branch_coverage)
         if verdict.failures:
             told["failed"] = to_builtins(verdict.failures)
     return told
-
-
-def in_ptx(module: Module, kernel: str) -> str:
-    """The name in the PTX of the kernel that is meant by either of its names. Raises ValueError
-    where none or several are meant."""
-    meant = [function.name for function in chosen(module, kernel)]
-    if kernel in meant:
-        return kernel
-    if len(meant) > 1:
-        several = ", ".join(readable(name) or name for name in meant)
-        raise ValueError(f"{kernel!r} may be any of: {several}")
-    return meant[0]
-
-
-def run(
-    text: str,
-    name: str,
-    kernel: str | None,
-    grid: Shape,
-    block: Shape,
-    arguments: Sequence[str],
-    *,
-    shared: int,
-    seed: int | None,
-    races: bool,
-    out: Path | None,
-    steps: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> str:
-    """Runs a kernel; what it counted and printed. Writes its buffers as `.npy` below `out`. `steps`
-    bounds the instructions of groups of threads that are executed; `progress` is told how many.
-
-    Raises ParseError, Unsupported, RunError; ValueError for what makes no sense.
-    """
-    module = parse(text, name)
-    function = entry(module, None if kernel is None else in_ptx(module, kernel))
-    values = [_value(word) for word in arguments]
-    result = launch(
-        module, function.name, grid, block, values, shared=shared, seed=seed,
-        races=races, limit=LIMIT if steps is None else steps, progress=progress,
-    )  # fmt: skip
-    if out is not None:
-        arrays = [isinstance(value, np.ndarray) for value in values]
-        names = [p.name for p, array in zip(function.params, arrays, strict=True) if array]
-        _write(dict(zip(names, result.buffers, strict=True)), out)
-    return _told(result)
-
-
-def replay(
-    text: str,
-    name: str,
-    kernel: str | None,
-    given: Launch,
-    *,
-    seed: int | None,
-    races: bool,
-    out: Path | None,
-    steps: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> str:
-    """Runs a kernel as `verify` does, with buffers at the same addresses: what changed in each
-    buffer, what it counted and printed. What the launch says of seed and races holds, too. As `run`
-    otherwise."""
-    module = parse(text, name)
-    function = entry(module, None if kernel is None else in_ptx(module, kernel))
-    values, memory, names = placed(module, function.name, given)
-    result = launch(
-        module, function.name, given.grid, given.block, values, shared=given.shared, memory=memory,
-        variables=contents_of(given), seed=given.seed if seed is None else seed,
-        races=races or given.races, progress=progress,
-        limit=LIMIT if steps is None else steps,
-        only=None if given.only is None else range(*given.only),
-    )  # fmt: skip
-    if out is not None:
-        _write({names[at].replace(" ", "_"): array for at, array in result.memory.items()}, out)
-    starts = {at: _first(at, given, names) for at in memory}
-    changes = (
-        _changed(names[at], memory[at], array, starts[at]) for at, array in result.memory.items()
-    )
-    return "".join(change for change in changes if change) + _told(result)
-
-
-def _first(at: int, given: Launch, names: dict[int, str]) -> int:
-    """The element of a buffer that its pointer points to."""
-    pointed = [data for _, data in buffers(given)]
-    placed_ones = list(names)[: len(pointed)]
-    return pointed[placed_ones.index(at)].first if at in placed_ones else 0
-
-
-_MOST_SHOWN = 8  # elements of a buffer
-
-
-def _changed(name: str, before: Any, after: Any, first: int) -> str:
-    """The elements of a buffer that a run has changed."""
-    size = before.itemsize
-    x, y = (np.ascontiguousarray(v).reshape(-1).view(np.uint8).reshape(-1, size)
-            for v in (before, after))  # fmt: skip
-    places = np.flatnonzero((x != y).any(axis=1))
-    if not len(places):
-        return ""
-    values = after.reshape(-1)
-    listed = ", ".join(f"[{int(at) - first}] = {shown(values[at])}" for at in places[:_MOST_SHOWN])
-    more = f", … ({len(places)} elements changed)" if len(places) > _MOST_SHOWN else ""
-    return f"{name}{listed}{more}\n"
-
-
-def _told(result: LaunchResult) -> str:
-    assert result.counters is not None
-    printed = "".join(line if line.endswith("\n") else line + "\n" for line in result.printed)
-    return printed + _counted(result.counters)
-
-
-def _value(word: str) -> Any:
-    argument = parse_argument(word)
-    if not isinstance(argument, Data):
-        return argument
-    if argument.first:
-        raise ValueError(f"{word}: a buffer's pointer is to its first element here")
-    return argument.array()
-
-
-def _write(named: Mapping[str, Any], out: Path) -> None:
-    """Arrays under their names."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, array in named.items():
-        path = out / f"{name}.npy"
-        with naming(str(path)):
-            np.save(path, array)
-
-
-def _counted(counters: Counters) -> str:
-    rows = [("thread instructions", counters.thread_instructions)]
-    rows += [
-        (f"warp instructions, {kind}", count) for kind, count in counters.warp_instructions.items()
-    ]
-    rows += [
-        ("global loads by warps", counters.warp_loads),
-        ("32-byte sectors loaded", counters.load_sectors),
-        ("shuffles", counters.shuffles),
-        ("divergent branches", counters.divergent_branches),
-    ]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{name.ljust(width)}  {count}" for name, count in rows]
-    if counters.warp_loads:
-        per_load = counters.load_sectors / counters.warp_loads
-        lines.append(f"{'sectors per warp load'.ljust(width)}  {per_load:.2f}")
-    return "\n".join(lines) + "\n"

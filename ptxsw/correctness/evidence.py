@@ -30,7 +30,7 @@ from ptxsw.simt.state import (
 )
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.differential import roomier
-from ptxsw.verify.launches import Launch, amended, buffers
+from ptxsw.verify.launches import Launch, buffers, repaired
 from ptxsw.verify.runs import contents_of, placed
 
 _ATTEMPTS = 10
@@ -101,7 +101,7 @@ def run(
 
 def _longer(launch: Launch, fault: MemoryFault) -> Launch | None:
     """With longer buffers, and the same numbers."""
-    more = amended(launch, fault.message)
+    more = repaired(launch, fault.message)
     if more is None:
         return None
     numbers = [a for a in launch.args if not isinstance(a, Data)]

@@ -18,12 +18,12 @@ from ptxsw.analysis.block_shape import assumed_block, widths
 from ptxsw.correctness.subject import Subject
 from ptxsw.ptx.ir import Special, leaves
 from ptxsw.ptx.target import MOST_THREADS
+from ptxsw.verify.argument_places import ArgumentPlace, argument_places, at_place
 from ptxsw.verify.arguments import Argument, Data
 from ptxsw.verify.contents import is_float
 from ptxsw.verify.invented import arguments
 from ptxsw.verify.launches import Launch, Shape, with_argument
 from ptxsw.verify.parameters import flat, parameters, pointer_of
-from ptxsw.verify.slots import Slot, at_place, slots
 
 _ROWS: tuple[Shape, ...] = ((64, 1, 1), (256, 1, 1), (128, 1, 1), (32, 1, 1))
 _TILES: tuple[Shape, ...] = ((16, 16, 1), (32, 8, 1), (32, 4, 1), (8, 8, 1), (32, 32, 1))
@@ -38,11 +38,11 @@ class Natural(Struct, frozen=True, dict=True):
     subject: Subject
 
     @cached_property
-    def slots(self) -> tuple[Slot, ...]:
-        return tuple(slots(parameters(self.subject.trace)))
+    def slots(self) -> tuple[ArgumentPlace, ...]:
+        return tuple(argument_places(parameters(self.subject.trace)))
 
     @cached_property
-    def numbers(self) -> tuple[Slot, ...]:
+    def numbers(self) -> tuple[ArgumentPlace, ...]:
         """The parameters that are whole numbers."""
         return tuple(
             s for s in self.slots

@@ -22,7 +22,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import factors, walk
 from ptxsw.verify.differential import roomier
 from ptxsw.verify.invented import arguments
-from ptxsw.verify.launches import Launch, amended
+from ptxsw.verify.launches import Launch, repaired
 from ptxsw.verify.parameters import Parameter, flat, parameters
 from ptxsw.verify.runs import run
 
@@ -111,7 +111,7 @@ def _axes(trace: Trace) -> tuple[int, set[int]]:
 
 
 def _in_bounds(trace: Trace, launch: Launch) -> Launch:
-    """The launch, amended until the first, middle and last blocks stay within their buffers."""
+    """The launch, repaired until the first, middle and last blocks stay within their buffers."""
     for _ in range(_ATTEMPTS):
         blocks = prod(launch.grid)
         problem, worked, shared = None, False, 0
@@ -130,7 +130,7 @@ def _in_bounds(trace: Trace, launch: Launch) -> Launch:
         changed = None
         if isinstance(problem, MemoryFault):
             fits = roomier(trace.module, launch, problem)
-            changed = fits or amended(launch, problem.message)
+            changed = fits or repaired(launch, problem.message)
         if changed is None:
             raise NoLaunch(f"in the launches invented for it, {problem.message}")
         launch = changed

@@ -20,7 +20,7 @@ from ptxsw.simt import MemoryFault
 from ptxsw.simt.state import Livelock, PastDynamicShared, Runaway
 from ptxsw.verify.contraction import fused_otherwise
 from ptxsw.verify.invented import Inventor
-from ptxsw.verify.launches import Launch, amended
+from ptxsw.verify.launches import Launch, repaired
 from ptxsw.verify.runs import LIMIT, Outcome, differing, run
 from ptxsw.verify.witness import described, index_in, simpler, simpler_grids, smaller
 
@@ -62,27 +62,29 @@ class Comparison(Struct):
     runs: int = 0
     skipped: list[str] = field(default_factory=list)  # why a launch said nothing
     work: int = 0  # as `WORK` counts it
-    sides: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    """By text (0 or 1) and function, which sides of each guard ran."""
+    outcomes: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    """By text (0 or 1) and function, which outcomes of each guard ran."""
     open: bool = False  # launches differ unless ptxas fuses products and sums
 
     def ran(self, text: int, launch: Launch, outcome: Outcome) -> Outcome:
         """Counts a run."""
         self.runs += 1
         self.work += outcome.steps * (_MANY + launch.threads) // _MANY + _OVERHEAD
-        for name, sides in outcome.sides.items():
-            so_far = self.sides.setdefault((text, name), [0] * len(sides))
-            self.sides[text, name] = [old | new for old, new in zip(so_far, sides, strict=True)]
+        for name, taken in outcome.sides.items():
+            so_far = self.outcomes.setdefault((text, name), [0] * len(taken))
+            self.outcomes[text, name] = [a | b for a, b in zip(so_far, taken, strict=True)]
         return outcome
 
     def taken(self, text: int, module: Module) -> tuple[int, int]:
-        """How many sides of the guards in what was run of a text were taken, of how many."""
+        """How many outcomes of the guards in what was run of a text were taken, of how many."""
         taken = every = 0
-        for (number, name), sides in self.sides.items():
+        for (number, name), outcomes in self.outcomes.items():
             body = _function(module, name).body if number == text else None
-            for side, instruction in zip(sides, body.instructions if body else (), strict=False):
+            for outcome, instruction in zip(
+                outcomes, body.instructions if body else (), strict=False
+            ):
                 if instruction.guard is not None:
-                    taken += side.bit_count()
+                    taken += outcome.bit_count()
                     every += 2
         return taken, every
 
@@ -101,12 +103,12 @@ def compare(
     launches: Iterable[Launch] | Inventor,
     *,
     seeds: Sequence[int] = (1, 2, 3),
-    amend: bool = True,
+    repair_launch: bool = True,
     merge_iterations: bool = False,
     work: int = WORK,
     conditions: bool = True,
 ) -> Comparison:
-    """Runs both on each launch until they differ. With `amend` a launch in which the first
+    """Runs both on each launch until they differ. With `repair_launch` a launch in which the first
     leaves its buffers is changed until it does not; with `merge_iterations` fuzzed schedules may
     merge lanes of the second kernel that are in different iterations of a loop. Invented launches
     end when they have cost `work`; without `conditions` those are left out that need one. A
@@ -115,7 +117,7 @@ def compare(
     Raises Unsupported for what the interpreter does not model.
     """
     inventor = launches if isinstance(launches, Inventor) else None
-    proposals = _given(launches, amend) if not isinstance(launches, Inventor) else (
+    proposals = _given(launches, repair_launch) if not isinstance(launches, Inventor) else (
         launches.launches()
     )  # fmt: skip
     both = _Both(a, b, kernel, seeds, merge_iterations, Comparison(), inventor)
@@ -132,8 +134,8 @@ def compare(
     return both.comparison
 
 
-def _given(launches: Iterable[Launch], amend: bool) -> Iterator[tuple[Launch, bool]]:
-    return ((launch, amend) for launch in launches)
+def _given(launches: Iterable[Launch], repair_launch: bool) -> Iterator[tuple[Launch, bool]]:
+    return ((launch, repair_launch) for launch in launches)
 
 
 class _Both:
@@ -300,16 +302,16 @@ class _Both:
 
 
 def cleaned(
-    a: Module, kernel: str, launch: Launch, amend: bool = True, *, limit: int = LIMIT
+    a: Module, kernel: str, launch: Launch, repair_launch: bool = True, *, limit: int = LIMIT
 ) -> tuple[Launch, Outcome]:
     """A launch in which the first kernel stays within its buffers, if one is found. Dynamic shared
     memory is as large as it needs, and no larger."""
     outcome = run(a, kernel, launch, limit=limit)
     given = launch.shared
-    for _ in range(_ATTEMPTS if amend else 0):
+    for _ in range(_ATTEMPTS if repair_launch else 0):
         if not isinstance(outcome.error, MemoryFault):
             break
-        other = roomier(a, launch, outcome.error) or amended(launch, outcome.error.message)
+        other = roomier(a, launch, outcome.error) or repaired(launch, outcome.error.message)
         if other is None:
             break
         launch, outcome = other, run(a, kernel, other, limit=limit)

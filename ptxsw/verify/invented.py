@@ -1,8 +1,8 @@
 """Launches invented for two kernels, the likeliest to show a difference first.
 
 They begin with plain ones, which find out how large buffers have to be. All that follow vary one
-that ran clean: what buffers hold, the sides of comparisons, numbers, buffers that overlap or are
-misaligned, other grids and blocks.
+that ran clean: what buffers hold, both outcomes of comparisons, numbers, buffers that overlap or
+are misaligned, other grids and blocks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,20 @@ from msgspec.structs import replace
 
 from ptxsw.emulator.trace import Trace
 from ptxsw.ptx.ir import type_width
+from ptxsw.verify.argument_places import (
+    argument_places,
+    as_argument,
+    at_place,
+    overlapped,
+    shifted,
+    with_values,
+)
 from ptxsw.verify.arguments import Argument, Data
+from ptxsw.verify.branch_inputs import BranchInput
 from ptxsw.verify.constants import Constants
 from ptxsw.verify.contents import corners, is_float, width_of
 from ptxsw.verify.launches import MARGIN, Fields, Launch, Shape, with_argument
 from ptxsw.verify.parameters import Parameter, parameters
-from ptxsw.verify.sides import Side
-from ptxsw.verify.slots import as_argument, at_place, holding, overlapped, shifted, slots
 
 # Grid, block and the integers among the arguments, in turn: enough for two points of margin on each
 # side. Small launches come first, and may be run under fuzzed schedules.
@@ -95,16 +102,16 @@ class Inventor:
     """Launches for a kernel, varied by what became of those before: `ran` is told of each."""
 
     def __init__(
-        self, trace: Trace, constants: Constants, sides: Iterator[Side],
+        self, trace: Trace, constants: Constants, branches: Iterator[BranchInput],
         variables: Mapping[str, str],
     ) -> None:  # fmt: skip
         """`variables` are those of the module that have no first values, with their types."""
         self._plain = list(invent(trace))
         inferred = parameters(trace)
-        self._slots = tuple(slots(inferred))
-        self._pointers = tuple(s for s in self._slots if s.parameter.pointee is not None)
-        self._numbers = tuple(s for s in self._slots if s.parameter.pointee is None)
-        self._constants, self._sides, self._variables = constants, sides, variables
+        self._places = tuple(argument_places(inferred))
+        self._pointers = tuple(s for s in self._places if s.parameter.pointee is not None)
+        self._numbers = tuple(s for s in self._places if s.parameter.pointee is None)
+        self._constants, self._branches, self._variables = constants, branches, variables
         self._fixed = trace.function.block_shape is not None
         self._most = trace.function.most_threads or _MOST_THREADS
         self._written = frozenset(_written(trace))
@@ -157,30 +164,30 @@ class Inventor:
     def _sized(self, launch: Launch) -> Launch:
         """With buffers and shared memory as large as those of the launches that ran clean."""
         for other, _ in self._clean[-1:]:
-            for slot in self._pointers:
-                one, two = at_place(launch, slot.place), at_place(other, slot.place)
+            for each in self._pointers:
+                one, two = at_place(launch, each.place), at_place(other, each.place)
                 if isinstance(one, Data) and isinstance(two, Data) and two.count > one.count:
                     sized = replace(one, count=two.count, first=two.first)
-                    launch = with_argument(launch, slot.place, sized)
+                    launch = with_argument(launch, each.place, sized)
         return launch
 
     def _held(self, launch: Launch, kind: str, seed: int) -> Launch:
         """The same with other contents: buffers whose integers steer keep small ones."""
-        for slot in self._pointers:
-            data = at_place(launch, slot.place)
-            if isinstance(data, Data) and slot.parameter.name not in self._tame:
+        for each in self._pointers:
+            data = at_place(launch, each.place)
+            if isinstance(data, Data) and each.parameter.name not in self._tame:
                 listed = self._constants.bits(data.type) if kind == "mixed" else ()
                 held = replace(data, kind=kind, seed=data.seed + 100 * seed, values=listed)
-                launch = with_argument(launch, slot.place, held)
+                launch = with_argument(launch, each.place, held)
         return replace(launch, fuzz=False)
 
     def _filled(self, launch: Launch, bits: int) -> Launch:
         """With one value in all buffers."""
-        for slot in self._pointers:
-            data = at_place(launch, slot.place)
+        for each in self._pointers:
+            data = at_place(launch, each.place)
             if isinstance(data, Data):
                 filled = replace(data, kind="values", values=(bits,))
-                launch = with_argument(launch, slot.place, filled)
+                launch = with_argument(launch, each.place, filled)
         return launch
 
     def _wild(self, base: Launch) -> Iterator[tuple[Launch, bool]]:
@@ -216,23 +223,23 @@ class Inventor:
             made.append((name, Data(kind, int(count), type_, seed)))
         return tuple(made)
 
-    # ------------------------------------------------------------ sides of comparisons
+    # ------------------------------------------------------------ outcomes of comparisons
 
     def _taken(self, base: Launch) -> Iterator[Launch]:
-        for side in self._sides:
-            launch = self._shaped(self._held(base, "full", 20), side.specials)
-            for slot in self._numbers:
-                if slot.parameter.name in side.numbers:
-                    value = side.numbers[slot.parameter.name]
-                    launch = with_argument(launch, slot.place, as_argument(value, slot.parameter))
-            for slot in self._pointers:
-                data, loaded = at_place(launch, slot.place), side.loads.get(slot.parameter.name)
-                if side.numbers.get(slot.parameter.name) == 0:
-                    launch = with_argument(launch, slot.place, 0)
+        for wanted in self._branches:
+            launch = self._shaped(self._held(base, "full", 20), wanted.specials)
+            for each in self._numbers:
+                if each.parameter.name in wanted.numbers:
+                    value = wanted.numbers[each.parameter.name]
+                    launch = with_argument(launch, each.place, as_argument(value, each.parameter))
+            for each in self._pointers:
+                data, loaded = at_place(launch, each.place), wanted.loads.get(each.parameter.name)
+                if wanted.numbers.get(each.parameter.name) == 0:
+                    launch = with_argument(launch, each.place, 0)
                 elif isinstance(data, Data) and loaded:
-                    launch = with_argument(launch, slot.place, holding(data, loaded))
+                    launch = with_argument(launch, each.place, with_values(data, loaded))
             known = {name: Data("values", 1, f"u{some[0][1]}", values=tuple(v for v, _ in some))
-                     for name, some in side.loads.items() if name in self._variables}  # fmt: skip
+                     for name, some in wanted.loads.items() if name in self._variables}  # fmt: skip
             yield replace(launch, variables=tuple(known.items()))
 
     def _shaped(self, launch: Launch, specials: Mapping[str, int]) -> Launch:
@@ -257,8 +264,8 @@ class Inventor:
     def _counts(self, base: Launch) -> Iterator[Launch]:
         """One number at a time, the others as they are; by turns."""
         pools = [
-            [with_argument(held, slot.place, value) for value in self._pool(slot.parameter)]
-            for slot in self._numbers
+            [with_argument(held, each.place, value) for value in self._pool(each.parameter)]
+            for each in self._numbers
             for held in [self._held(base, "full", 30)]
         ]
         for some in zip_longest(*pools):
@@ -284,12 +291,12 @@ class Inventor:
 
     def _together(self, base: Launch) -> Iterator[Launch]:
         """All numbers drawn at once."""
-        pools = [(slot, self._pool(slot.parameter)) for slot in self._numbers]
+        pools = [(each, self._pool(each.parameter)) for each in self._numbers]
         for seed in range(16 if len(pools) > 1 else 4):
             launch = self._held(base, "mixed", 40 + seed)
-            for slot, pool in pools:
+            for each, pool in pools:
                 if self._dice.random() < 0.7:
-                    launch = with_argument(launch, slot.place, self._dice.choice(pool))
+                    launch = with_argument(launch, each.place, self._dice.choice(pool))
             yield launch
 
     # ------------------------------------------------------------ where buffers lie
@@ -311,9 +318,9 @@ class Inventor:
 
     def _misaligned(self, base: Launch) -> Iterator[Launch]:
         """A buffer that begins one element further, for vectors."""
-        for slot, shift in product(self._pointers, (4, 2, 1, 8)):
-            if shift % slot.parameter.unit == 0:
-                yield shifted(self._held(self._row(base, 33), "full", 70), slot, shift)
+        for each, shift in product(self._pointers, (4, 2, 1, 8)):
+            if shift % each.parameter.unit == 0:
+                yield shifted(self._held(self._row(base, 33), "full", 70), each, shift)
 
     def _row(self, base: Launch, threads: int) -> Launch:
         """One block with so many threads in a row, if the kernel allows."""

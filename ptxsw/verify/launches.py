@@ -202,7 +202,7 @@ LARGEST = 1 << 22
 _FAULT = pattern(r" at (0x[0-9a-f]+): ")
 
 
-def amended(launch: Launch, message: str) -> Launch | None:
+def repaired(launch: Launch, message: str) -> Launch | None:
     """The launch with the buffer longer that a memory fault was nearest to, or with smaller
     sizes; None where nothing more can be tried."""
     match = _FAULT.search(message)

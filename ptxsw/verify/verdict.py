@@ -13,13 +13,13 @@ from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.failures import Failure, failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.simt.run import require_64_bits
+from ptxsw.verify.branch_inputs import branch_inputs, traced
 from ptxsw.verify.constants import constants
 from ptxsw.verify.contraction import Contraction, MachineCode, is_open, settled, totalled
 from ptxsw.verify.differential import Comparison, Difference, compare
 from ptxsw.verify.invented import Inventor
 from ptxsw.verify.launches import Launch
 from ptxsw.verify.proving import Proof, Unproved, beyond_runs, open_bits, prove
-from ptxsw.verify.sides import sides, traced
 
 SEEDS = (1, 2, 3)
 
@@ -81,14 +81,14 @@ class Undecided(Struct, frozen=True):
     shown all that is open."""
     failures: tuple[Failure, ...] = ()
     """Faults of ptxsw itself, for which nothing is known of a kernel."""
-    sides: tuple[int, int] = (0, 0)
-    """How many sides of guards and branches the launches took, of how many, in both texts."""
+    branch_coverage: tuple[int, int] = (0, 0)
+    """How many outcomes of guards and branches the launches took, of how many, in both texts."""
     contraction: Contraction | None = None
     """As for `Proved`."""
 
     def __str__(self) -> str:
-        taken, every = self.sides
-        covered = f" ({taken} of {every} sides of branches and guards ran)" if every else ""
+        taken, every = self.branch_coverage
+        covered = f" ({taken} of {every} outcomes of branches and guards ran)" if every else ""
         tested = _tested(self.launches, self.runs)
         said = "" if self.contraction is None else f"\n{self.contraction}"
         return f"not decided: {tested}{covered}; not proved\n{self.reason}{said}"
@@ -212,7 +212,7 @@ def _one(asked: Question, function: Function) -> Verdict:
     try:
         # What a proof assumes, such as that buffers do not overlap, launches may not deny.
         compared = compare(
-            first, second, function.name, given, seeds=asked.seeds, amend=invented,
+            first, second, function.name, given, seeds=asked.seeds, repair_launch=invented,
             conditions=isinstance(proof, Unproved),
         )  # fmt: skip
     except Unsupported as error:
@@ -246,10 +246,10 @@ def _proof(asked: Question, function: Function) -> tuple[Proof | Unproved, Contr
 def inventor(first: Module, second: Module, function: Function) -> Inventor:
     """Launches for a kernel of both modules, invented."""
     other = next(f for f in second.kernels if f.name == function.name)
-    trace, wanted = traced(first, function)
+    trace, goals = traced(first, function)
     _, more = traced(second, other)
     return Inventor(
-        trace, constants((first, function), (second, other)), sides((*wanted, *more)),
+        trace, constants((first, function), (second, other)), branch_inputs((*goals, *more)),
         {v.name: f"{v.type}:{v.size * 8 // type_width(v.type)}" for v in first.variables
          if v.space in ("global", "const") and not v.initialised and v.size},
     )  # fmt: skip
@@ -269,7 +269,7 @@ def _undecided(
     return Undecided(
         f"{function.name}: {'; '.join(reasons)}", compared.launches, compared.runs,
         runs_tell=compared.launches > 0 and hidden is None and not open_bits(function, other),
-        sides=(one[0] + two[0], one[1] + two[1]),
+        branch_coverage=(one[0] + two[0], one[1] + two[1]),
     )  # fmt: skip
 
 
@@ -278,12 +278,12 @@ def _together(verdicts: Sequence[Proved | Undecided]) -> Verdict:
     undecided = [v for v in verdicts if isinstance(v, Undecided)]
     contraction = totalled([v.contraction for v in verdicts if v.contraction is not None])
     if undecided:
+        coverage = [v.branch_coverage for v in undecided]
         return Undecided(
             "\n".join(v.reason for v in undecided), launches, runs,
             all(v.runs_tell for v in undecided),
             tuple(failed for v in undecided for failed in v.failures),
-            (sum(v.sides[0] for v in undecided), sum(v.sides[1] for v in undecided)),
-            contraction,
+            (sum(taken for taken, _ in coverage), sum(every for _, every in coverage)), contraction,
         )  # fmt: skip
     names = dict.fromkeys(name for v in verdicts if isinstance(v, Proved) for name in v.assumptions)
     return Proved(launches, runs, tuple(names), contraction)

@@ -240,7 +240,7 @@ def _runs(
                 continue
             found = compare(
                 original.module, second, name, [launch], seeds=() if seed is None else (seed,),
-                amend=False, merge_iterations=merge,
+                repair_launch=False, merge_iterations=merge,
             )  # fmt: skip
             if found.difference is not None:
                 return f"DIFFERENT: {found.difference.what} [{launch} seed {seed}]", 0, 0

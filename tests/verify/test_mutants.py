@@ -146,7 +146,7 @@ def is_killed(name: str, mutator: str, text: str) -> bool:
     entry = first.functions[0].name
     assert isinstance(prove(first, second, entry), Unproved), mutator
     tried = (*jacobi_alone(),) if mutator in AT_THE_END else tight_launches(name)
-    found = compare(first, second, entry, tried, seeds=(1, 2), amend=False)
+    found = compare(first, second, entry, tried, seeds=(1, 2), repair_launch=False)
     return found.difference is not None
 
 

@@ -16,20 +16,20 @@ from ptxsw.verify.launches import BASE, STEP, Fields, Launch, buffers, with_argu
 from ptxsw.verify.parameters import Parameter
 
 
-class Slot(Struct, frozen=True):
+class ArgumentPlace(Struct, frozen=True):
     """A parameter, or a field of one, and its place among the arguments."""
 
     place: tuple[int, int]
     parameter: Parameter
 
 
-def slots(inferred: Sequence[Parameter]) -> Iterator[Slot]:
+def argument_places(inferred: Sequence[Parameter]) -> Iterator[ArgumentPlace]:
     for at, parameter in enumerate(inferred):
         if parameter.fields:
             inner = (field for _, field in parameter.fields)
-            yield from (Slot((at, number), field) for number, field in enumerate(inner))
+            yield from (ArgumentPlace((at, number), field) for number, field in enumerate(inner))
         else:
-            yield Slot((at, -1), parameter)
+            yield ArgumentPlace((at, -1), parameter)
 
 
 def at_place(launch: Launch, place: tuple[int, int]) -> Argument:
@@ -49,7 +49,7 @@ def as_argument(bits: int, parameter: Parameter) -> Argument:
     return bits - (bits >> width - 1 << width) if width else bits
 
 
-def holding(data: Data, loaded: Sequence[tuple[int, int]]) -> Data:
+def with_values(data: Data, loaded: Sequence[tuple[int, int]]) -> Data:
     """A buffer of the same bytes that holds some values in turn, each with its width in bits."""
     width = max(loaded[0][1], 8)
     if width not in (8, 16, 32, 64):
@@ -63,7 +63,7 @@ def holding(data: Data, loaded: Sequence[tuple[int, int]]) -> Data:
 # ---------------------------------------------------------------- where buffers lie
 
 
-def overlapped(launch: Launch, one: Slot, two: Slot, distance: int) -> Launch:
+def overlapped(launch: Launch, one: ArgumentPlace, two: ArgumentPlace, distance: int) -> Launch:
     """With `two` pointing `distance` bytes behind where `one` points to, in one buffer."""
     data, other = at_place(launch, one.place), at_place(launch, two.place)
     if not isinstance(data, Data) or not isinstance(other, Data):
@@ -82,13 +82,13 @@ def overlapped(launch: Launch, one: Slot, two: Slot, distance: int) -> Launch:
     return replace(launch, condition=f"where {apart}", fuzz=False)
 
 
-def shifted(launch: Launch, slot: Slot, shift: int) -> Launch:
+def shifted(launch: Launch, at: ArgumentPlace, shift: int) -> Launch:
     """With a pointer that is aligned to `shift` bytes only."""
-    data = at_place(launch, slot.place)
+    data = at_place(launch, at.place)
     if not isinstance(data, Data):
         return launch
     size = width_of(data.type) // 8
     start, longer = 2 * BASE, replace(data.longer(0, -(-shift // size)), first=0)
-    launch = with_argument(launch, slot.place, start + data.first * size + shift)
-    condition = f"where {slot.parameter.name} is aligned to {shift} bytes only"
+    launch = with_argument(launch, at.place, start + data.first * size + shift)
+    condition = f"where {at.parameter.name} is aligned to {shift} bytes only"
     return replace(launch, memory=((start, longer),), condition=condition, fuzz=False)

@@ -1,4 +1,4 @@
-"""Values with which each side of a condition is taken, found by the symbolic run.
+"""Inputs with which each comparison is true, and false, found by the symbolic run.
 
 A kernel is run symbolically once; each comparison is wanted true, and false, on the path it stands
 on. What the solver then says of parameters, of loaded values and of the thread becomes a launch:
@@ -30,8 +30,8 @@ SECONDS = 3.0
 """CPU time for the symbolic run, and again for the solver."""
 
 
-class Side(Struct, frozen=True):
-    """What takes one side of a comparison: numbers by parameter; by pointer or variable what is
+class BranchInput(Struct, frozen=True):
+    """What gives a comparison one outcome: numbers by parameter; by pointer or variable what is
     loaded through it, each with its width in bits, in the order of addresses; special registers."""
 
     numbers: Mapping[str, int]
@@ -39,19 +39,19 @@ class Side(Struct, frozen=True):
     specials: Mapping[str, int]
 
 
-class Wanted(Struct, frozen=True):
+class BranchGoal(Struct, frozen=True):
     """The truth that is wanted of conditions; the last is the comparison's."""
 
     conditions: tuple[tuple[Term, bool], ...]
 
 
-def traced(module: Module, function: Function) -> tuple[Trace, tuple[Wanted, ...]]:
-    """The trace of a kernel, and the sides of its comparisons."""
-    wanted: dict[tuple[tuple[Term, bool], ...], None] = {}
+def traced(module: Module, function: Function) -> tuple[Trace, tuple[BranchGoal, ...]]:
+    """The trace of a kernel, and both outcomes of each of its comparisons."""
+    goals: dict[tuple[tuple[Term, bool], ...], None] = {}
     instructions = function.body.instructions
 
     def note(index: int, state: State, _: MemoryAccess | None) -> None:
-        if instructions[index].opcode != "setp" or len(wanted) >= _MOST_WANTED:
+        if instructions[index].opcode != "setp" or len(goals) >= _MOST_WANTED:
             return
         for reg in defs(instructions[index])[:1]:
             predicate = state.env.get(reg)
@@ -59,26 +59,26 @@ def traced(module: Module, function: Function) -> tuple[Trace, tuple[Wanted, ...
                 continue
             path = tuple((c, True) for c in state.conditions[-_MOST_CONDITIONS:])
             for truth in (True, False):
-                wanted[*path, (predicate, truth)] = None
+                goals[*path, (predicate, truth)] = None
 
     names = frozenset(i.name for i in instructions if i.opcode == "setp")
     trace = emulate(module, function, budget_s=SECONDS, follow=names, hook=note)
-    return trace, tuple(map(Wanted, wanted))
+    return trace, tuple(map(BranchGoal, goals))
 
 
-def sides(wanted: tuple[Wanted, ...]) -> Iterator[Side]:
-    """Values for each side, as far as they are found within the time."""
+def branch_inputs(goals: tuple[BranchGoal, ...]) -> Iterator[BranchInput]:
+    """Inputs for each goal, as far as they are found within the time."""
     solver, began, seen = Solver(SECONDS), process_time(), set()
-    for each in wanted:
+    for each in goals:
         if process_time() - began > SECONDS:
             return
         if any(n.kind is op.FLOAT for condition, _ in each.conditions for n in _parts(condition)):
             continue
         values = solver.values(each.conditions)
-        side = None if values is None else _side(values)
-        if side is not None and str(side) not in seen:
-            seen.add(str(side))
-            yield side
+        found = None if values is None else _input(values)
+        if found is not None and str(found) not in seen:
+            seen.add(str(found))
+            yield found
 
 
 def _parts(condition: Term) -> Iterator[Term]:
@@ -91,7 +91,7 @@ def _parts(condition: Term) -> Iterator[Term]:
             stack += node.args
 
 
-def _side(values: Mapping[Term, int]) -> Side:
+def _input(values: Mapping[Term, int]) -> BranchInput:
     numbers: dict[str, int] = {}
     specials: dict[str, int] = {}
     loads: dict[str, list[tuple[int, int, int]]] = {}
@@ -106,4 +106,4 @@ def _side(values: Mapping[Term, int]) -> Side:
                 offset = split(term.args[0])[0]
                 loads.setdefault(name, []).append((offset, value, term.width))
     placed = {name: tuple((v, w) for _, v, w in sorted(some)) for name, some in loads.items()}
-    return Side(numbers, placed, specials)
+    return BranchInput(numbers, placed, specials)
