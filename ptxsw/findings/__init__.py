@@ -94,7 +94,7 @@ def _estimated(scene: Scene, drafts: Iterable[Draft]) -> Iterator[Finding]:
     """Findings that say what mending them brings."""
     for draft in drafts:
         shares = gain(scene, draft.saves)
-        finding = _told(draft)
+        finding = _told(scene, draft)
         if shares is not None:
             finding = replace(finding, gain=(round(shares[0], 3), round(shares[1], 3)))
         yield finding
@@ -140,13 +140,19 @@ def _one(group: Sequence[Draft]) -> Draft:
     return replace(first, finding=finding, saves=saves)
 
 
-def _told(draft: Draft) -> Finding:
-    """The finding, with a sentence on the lines of others that became one with it."""
+def _told(scene: Scene, draft: Draft) -> Finding:
+    """The finding, with a sentence on the lines of others that became one with it: those of the
+    source, where they are known."""
     finding = draft.finding
-    more = finding.lines[draft.own :]
+    more, of = finding.lines[draft.own :], " of the PTX"
+    if finding.file is not None:
+        places = [scene.place_of_line(line) for line in more]
+        if all(place is not None and place.file == finding.file for place in places):
+            others = {place.line for place in places if place is not None}
+            more, of = tuple(sorted(others - {finding.source_line})), ""
     if not more:
         return finding
-    return replace(finding, what=f"{finding.what} The same goes for {_lines(more)} of the PTX.")
+    return replace(finding, what=f"{finding.what} The same goes for {_lines(more)}{of}.")
 
 
 def _lines(numbers: Sequence[int]) -> str:

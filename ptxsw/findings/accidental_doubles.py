@@ -16,11 +16,13 @@ from ptxsw.findings.base import WAVEFRONT, Draft, Saved, Scene, plural, rule
 from ptxsw.findings.cost import gpu_of
 from ptxsw.flow.def_use import defs, uses
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Float, Instruction, Mem, Reg, Symbol
+from ptxsw.ptx.ir import Float, Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.terms.origin import Origin
 
 _DOUBLE = "f64"
 _WIDTH = 64  # bits
+_SHORT = frozenset({"u8", "s8", "b8", "u16", "s16", "b16"})
+_SMALL = _SHORT | {"f16", "f32"}
 _CARRIED = frozenset({"mov", "selp", "cvt", "neg", "abs"})  # no arithmetic
 
 
@@ -77,17 +79,32 @@ def _doubles(scene: Scene, instruction: Instruction) -> list[Reg]:
 
 def _is_by_accident(scene: Scene, group: Sequence[int], members: Sequence[Instruction]) -> bool:
     """Do all doubles come from floats and literals, and become floats again?"""
-    widens = [one for one in members if _converts(one, to=_DOUBLE, of="f32")]
-    narrows = [one for one in members if _converts(one, to="f32", of=_DOUBLE)]
+    widens = any(_widens(one) for one in members)
+    narrows = any(_narrows(scene, one) for one in members)
     literal = any(isinstance(o, Float) for one in members for o in one.operands)
     if not (widens and narrows and literal):
         return False
     return not any(_is_meant(scene, i) for i in group) and not _is_carried(scene, group)
 
 
-def _converts(instruction: Instruction, *, to: str, of: str) -> bool:
-    types = [m for m in instruction.modifiers if m in ("f16", "f32", "f64")]
-    return instruction.opcode == "cvt" and types == [to, of]
+def _widens(instruction: Instruction) -> bool:
+    """Does it make a double of a float, or of what a float holds as well?"""
+    types = [m for m in instruction.modifiers if type_width(m)]
+    return instruction.opcode == "cvt" and types[:1] == [_DOUBLE] and types[1] in _SMALL
+
+
+def _narrows(scene: Scene, instruction: Instruction) -> bool:
+    """Does it make a float of a double, or a number of 8 or 16 bits that is stored?"""
+    types = [m for m in instruction.modifiers if type_width(m)]
+    if instruction.opcode != "cvt" or types[1:] != [_DOUBLE]:
+        return False
+    if types[0] == "f32":
+        return True
+    made = {*defs(instruction)}
+    used = [one for one in scene.trace.cfg.instructions if made & uses(one)]
+    return bool(used) and all(
+        one.opcode == "st" and not _SHORT.isdisjoint(one.modifiers) for one in used
+    )
 
 
 def _is_moved(scene: Scene, members: Sequence[Instruction]) -> bool:

@@ -9,7 +9,8 @@ from ptxsw.findings.base import WAVEFRONT, Draft, Scene, Site, rule
 from ptxsw.findings.cost import meeting
 from ptxsw.flow.def_use import defs, uses
 from ptxsw.ptx.operand import Int, Operand, Reg
-from ptxsw.terms.node import Variance
+from ptxsw.terms.node import Term, Variance, ones, walk
+from ptxsw.terms.origin import Origin
 
 _REDUCE = (
     "Reduce the values of the warp first (`__shfl_down_sync`, for integers `__reduce_add_sync`), "
@@ -22,6 +23,7 @@ _COUNT = (
 )
 _INTEGERS = frozenset({"u32", "s32", "b32"})
 _GATHERED = frozenset({"add", "and", "or", "xor", "min", "max"})
+_MANY = 4096  # addresses that are no few
 _REDUX = 80  # sm_80, which can reduce integers over a warp
 
 
@@ -32,6 +34,42 @@ def atomic_contention(scene: Scene) -> Iterator[Draft]:
             lanes = meeting(scene, site)
             if lanes > 1:
                 yield _finding(scene, site, lanes)
+            elif bins := _bins(scene, site):
+                yield _of_bins(scene, site, bins)
+
+
+def _bins(scene: Scene, site: Site) -> int | None:
+    """How many addresses of global memory all threads may meet at: where a loaded value of a few
+    bits tells which."""
+    polynomial = scene.polynomial(site.access)
+    if polynomial is None or not site.is_global or _has_shared_atomics(scene):
+        return None
+    loaded = [term for monomial, _ in polynomial for term in monomial if _is_loaded(term)]
+    others = [m for m, _ in polynomial if any(t.variance > Variance.UNIFORM for t in m)]
+    if len(loaded) != 1 or len(others) != 1:
+        return None
+    values = 1 << ones(loaded[0]).bit_length()
+    return values if values <= _MANY else None
+
+
+def _is_loaded(term: Term) -> bool:
+    return any(node.origin is Origin.LOAD for node in walk(term))
+
+
+def _has_shared_atomics(scene: Scene) -> bool:
+    return any(s.shown.kind == "atomic" and s.shown.space == "shared" for s in scene.sites)
+
+
+def _of_bins(scene: Scene, site: Site, bins: int) -> Draft:
+    return scene.finding(
+        atomic_contention, "note", [site.index],
+        measure=f"all threads on at most {bins:,} addresses",
+        what=f"The atomic operations of all threads go to at most {bins:,} addresses of global "
+        "memory: those on one address are made one after the other.",
+        advice="Count in a `__shared__` array of the block first, then let the block add each of "
+        "its elements to the global one, once.",
+        weight=WAVEFRONT * site.times, bins=bins, times=site.times,
+    )  # fmt: skip
 
 
 def _could_be_one(scene: Scene, site: Site) -> bool:

@@ -277,6 +277,14 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         place = self._places.get(index)
         return self.line(index) if place is None else place.line
 
+    @cached_property
+    def _by_line(self) -> Mapping[int, SourcePlace]:
+        return {self.line(index): place for index, place in self._places.items()}
+
+    def place_of_line(self, line: int) -> SourcePlace | None:
+        """Where a line of the PTX is from."""
+        return self._by_line.get(line)
+
     def _source_line(self, index: int) -> Hashable:
         place = self._places.get(index)
         return self.line(index) if place is None else (place.file, place.line)

@@ -56,6 +56,24 @@ def fields_apart(scene: Scene, site: Site) -> TriedFields | None:
     return TriedFields(_declared(reader, instead, new_names), instead, tried)
 
 
+def whole_struct(scene: Scene, site: Site) -> str | None:
+    """The line that loads a struct of floats as one vector."""
+    at, stride = line_of(scene, site), abs(site.shown.lane_stride or 0)
+    reader = reader_of(scene)
+    for one in subscripts(at[1]) if at is not None and stride in (8, 16) else ():
+        index = reader.value(one.index, 0)
+        if not one.field or one.array not in reader.source.parameters or index is None:
+            continue
+        declared = reader.source.declared[reader.source.parameters.index(one.array)]
+        types = reader.source.members(declared)
+        names = all(name.isidentifier() for name in types)
+        floats = names and set(types.values()) == {"float"} and 4 * len(types) == stride
+        if floats and reader.rest(site, one.array, index, stride) is not None:
+            vector = f"float{len(types)}"
+            return f"{vector} v = ((const {vector} *){one.array})[{one.index}];"
+    return None
+
+
 def _declared(reader: IndexReader, instead: str, names: Mapping[str, str]) -> str:
     """The arrays that take the place of a pointer to structs."""
     types = reader.source.members(instead)

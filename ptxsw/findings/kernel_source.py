@@ -122,7 +122,7 @@ class KernelSource(Struct, frozen=True):
         for member in inside[1].split(";") if inside else ():
             first, *others = member.split(",")
             kind, _, name = first.strip().rpartition(" ")
-            for each in (name, *others):
+            for each in (name, *others) if kind else ():
                 found[each.strip()] = kind.strip()
         return found
 

@@ -18,6 +18,8 @@ from ptxsw.cost.asked import lanes
 from ptxsw.findings.base import Draft, Saved, Scene, Site, each, rule
 from ptxsw.findings.cost import Group, gain, groups
 from ptxsw.findings.loop_work import is_plain_load
+from ptxsw.findings.neighbour_tiles import neighbour_tiles
+from ptxsw.findings.tile_lines import tile_lines
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.terms.node import Term, Variance, unknowns
@@ -43,10 +45,14 @@ class AlikeLoads(Struct, frozen=True):
 
 @rule("ptxsw-shared-tile", "Threads of a block load the same elements, each for itself.")
 def shared_tile(scene: Scene) -> Iterator[Draft]:
+    known: set[int] = set()
     for header, loop in scene.trace.cfg.loops.items():
         alike = tuple(_alike(scene, header, loop))
+        known.update(site.index for one in alike for site in one.group.sites)
         if alike and not _is_tiled(scene, loop):
             yield _finding(scene, alike)
+    block = _block(scene, _axes(scene))
+    yield from neighbour_tiles(scene, shared_tile, block, frozenset(known))
 
 
 def _alike(scene: Scene, header: int, loop: Loop) -> Iterator[AlikeLoads]:
@@ -152,18 +158,31 @@ def _assumed(scene: Scene, axes: frozenset[str]) -> str:
 
 
 def _advice(scene: Scene, alike: tuple[AlikeLoads, ...], different: int) -> str:
-    if len(_axes(scene)) < 2:
+    axes = _axes(scene)
+    block = _block(scene, axes)
+    loads = [(site, axes - _places(scene, site)) for one in alike for site in one.group.sites]
+    lines = tile_lines(scene, loads, block)
+    if lines is not None:
+        often, name = lines.side, lines.counter
+        return (
+            f"Go through the loop in tiles of {often}: with `__shared__ {lines.declared};`, for "
+            f"`t` of 0, {often}, … `{lines.loads}` `__syncthreads();` "
+            f"`for (int {name} = 0; {name} < {often}; {name}++)` with `{lines.use}`, then "
+            "`__syncthreads();`. All threads of a block have to take part, and what lies behind "
+            f"the end is 0. A block then fetches {different:,} bytes for an iteration, once."
+        )
+    if len(axes) < 2:
         return (
             "Go through the elements in tiles: each thread loads one into a `__shared__` array of "
             "`blockDim.x`, then `__syncthreads()`, then all use the tile, then `__syncthreads()` "
             f"again. A block then fetches {different:,} bytes for an iteration, once."
         )
     width = max(site.shown.bytes or 0 for one in alike for site in one.group.sites)
+    side = block[0] if block[0] == block[1] else LANES
     return (
-        f"Go through the loop in tiles: `__shared__` arrays of {LANES} x {LANES} elements "
-        f"({LANES * LANES * width:,} bytes each) that the block loads together "
-        "(`As[ty][tx] = A[row * n + t + tx]`), then `__syncthreads()`, then "
-        f"{LANES} iterations on them. A block then fetches each byte once."
+        f"Go through the loop in tiles: `__shared__` arrays of {side} x {side} elements "
+        f"({side * side * width:,} bytes each) that the block loads together, then "
+        f"`__syncthreads()`, then {side} iterations on them. A block then fetches each byte once."
     )
 
 

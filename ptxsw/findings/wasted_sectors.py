@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ptxsw.findings.base import Draft, Rule, Scene, each, plural, quarters, rule
 from ptxsw.findings.cost import Group, dense, groups, lost
-from ptxsw.findings.fields_apart import fields_apart
+from ptxsw.findings.fields_apart import fields_apart, whole_struct
 from ptxsw.findings.other_way_round import transposed, turned_index
 from ptxsw.findings.strides import OpenStride, open_stride
 from ptxsw.findings.turned_tile import through_tile
@@ -210,11 +210,26 @@ def array_of_structs(scene: Scene) -> Iterator[Draft]:
 
 
 def _advice_for_structs(scene: Scene, group: Group, stride: int) -> str:
+    if whole := _whole_struct(scene, group, stride):
+        return whole
     apart = _fields(scene, group) or "Keep each field in an array of its own (a struct of arrays)"
     if stride % 8 == 0 and group.bytes > 8 and max(s.shown.bytes or 0 for s in group.sites) < 16:
         width = 16 if stride % 16 == 0 else 8
         return f"{apart}, or load the struct in vectors of {width} bytes (`float{width // 4}`)."
     return f"{apart}."
+
+
+def _whole_struct(scene: Scene, group: Group, stride: int) -> str:
+    """The line that loads a struct of floats at once, where it is one vector."""
+    loads = all(site.shown.kind == "load" for site in group.sites)
+    line = whole_struct(scene, group.sites[0]) if loads and stride in (8, 16) else None
+    if line is None:
+        return ""
+    sectors = plural(dense(stride), "sector")
+    return (
+        f"Load the struct at once: `{line}` is one access of {sectors}, not {len(group.sites)} of "
+        f"{max(site.shown.sectors or 0 for site in group.sites)} each."
+    )
 
 
 def _fields(scene: Scene, group: Group) -> str:

@@ -473,3 +473,46 @@ def test_a_source_may_say_anything(text: str) -> None:
     source = KernelSource.read("kernel", text.split("\n"))
     assert source.padded("_ZZ6kernelE2As", elements=1, row=32) is None
     assert process_time() - begin < 1
+
+
+# ---------------------------------------------------------------- doubles of small numbers
+
+GRAY = """
+    cvt.u64.u32 %rd3, %r2;
+    add.s64 %rd4, %rd1, %rd3;
+    ld.global.{loaded} %r4, [%rd4];
+    cvt.rn.f64.{loaded} %fd1, %r4;
+    mul.f64 %fd2, %fd1, 0d3FD322D0E5604189;
+    cvt.rzi.u32.f64 %r5, %fd2;
+    add.s64 %rd6, %rd2, %rd3;
+    st.global.{stored} [%rd6], %r5;
+"""
+
+
+@pytest.mark.parametrize(
+    ("loaded", "stored", "count"),
+    [("u8", "u8", 1), ("s16", "u16", 1), ("u32", "u8", 0), ("u8", "u32", 0)],
+)
+def test_small_integers_through_doubles_are_an_accident(
+    loaded: str, stored: str, count: int
+) -> None:
+    """What 16 bits hold a float holds as well; 32 bits may need the double."""
+    text = kernel(GRAY.format(loaded=loaded, stored=stored))
+    text = text.replace(".reg .f32 %f<9>;", ".reg .f32 %f<9>;\n    .reg .f64 %fd<9>;")
+    assert len(found(text, "accidental-doubles")) == count
+
+
+BINS = """
+    cvt.u64.u32 %rd3, %r2;
+    add.s64 %rd4, %rd1, %rd3;
+    ld.global.{loaded} %r4, [%rd4];
+    mul.wide.u32 %rd5, %r4, 4;
+    add.s64 %rd6, %rd2, %rd5;
+    red.global.add.u32 [%rd6], 1;
+"""
+
+
+@pytest.mark.parametrize(("loaded", "bins"), [("u8", 256), ("u16", None), ("u32", None)])
+def test_few_bins_of_all_threads(loaded: str, bins: int | None) -> None:
+    every = found(kernel(BINS.format(loaded=loaded)), "atomic-contention")
+    assert [(f.level, f.figures["bins"]) for f in every] == ([("note", bins)] if bins else [])

@@ -97,6 +97,30 @@ __global__ void k(int n, const int *start, const float *value, float *out)
 """
 
 
+PRODUCT = """
+__global__ void __block_size__((16, 16, 1))
+k(int n, int m, const float *A, const float *B, float *C)
+{
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < n; k++)
+        sum += A[row * n + k] * B[k * m + col];
+    C[row * m + col] = sum;
+}
+"""
+BODIES = """
+struct Body { float x, y, z, m; };
+__global__ void __block_size__((128, 1, 1)) k(int n, const Body *body, float *out)
+{
+    int i = blockIdx.x * 128 + threadIdx.x;
+    float sum = 0, x = 0.5f * i;
+    for (int j = 0; j < n; j++)
+        sum += body[j].m * (body[j].x - x);
+    out[i] = sum;
+}
+"""
+
+
 def found(source: str, at: Path) -> list[dict[str, Any]]:
     file = at / "k.cu"
     file.write_text(source)
@@ -138,6 +162,15 @@ def of_parity(source: str, line: int, advice: str) -> str:
     return replaced(source, 5, lines(advice)[0])
 
 
+def of_tiles(source: str, line: int, advice: str) -> str:
+    """The loop goes over tiles."""
+    declared, loads, barrier, *_ = lines(advice)
+    [loop, use] = re.findall("`(for [^`]*)` with `([^`]*)`", advice)[0]
+    [side] = re.findall(r"tiles of (\d+)", advice)
+    every = f"for (int t = 0; t < n; t += {side}) {{ {loads} {barrier} {loop} {use} {barrier} }}"
+    return replaced(replaced(source, line - 1, declared), line, every)
+
+
 def of_line(source: str, line: int, advice: str) -> str:
     return replaced(source, line, lines(advice)[0].replace("rows", "4096"))
 
@@ -170,8 +203,20 @@ def of_line(source: str, line: int, advice: str) -> str:
             SPARSE, "divergent-loop",
             "for (int j = start[row] + lane; j < start[row + 1]; j += 32)", of_warps,
         ),
+        (
+            PRODUCT, "shared-tile",
+            "As[threadIdx.y][threadIdx.x] = A[row * n + t + threadIdx.x]; "
+            "Bs[threadIdx.y][threadIdx.x] = B[(t + threadIdx.y) * m + col];", of_tiles,
+        ),
+        (
+            BODIES, "shared-tile",
+            "bodys[threadIdx.x] = ((const float4 *)body)[t + threadIdx.x];", of_tiles,
+        ),
     ],
-    ids=["gemv", "chunks", "swapped", "structs", "turned", "turned-loads", "parity", "sparse"],
+    ids=[
+        "gemv", "chunks", "swapped", "structs", "turned", "turned-loads", "parity", "sparse",
+        "product", "bodies",
+    ],
 )  # fmt: skip
 def test_the_line_ends_the_finding(
     source: str, rule: str, told: str, mend: Any, tmp_path: Path
@@ -181,6 +226,38 @@ def test_the_line_ends_the_finding(
     mended = mend(source, first["line"], first["advice"])
     assert mended != source
     assert {each["level"] for each in found(mended, tmp_path)} <= {"note"}
+
+
+ONE_VECTOR = """
+struct Body { float x, y, z, m; };
+__global__ void k(int n, const Body *b, float *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = b[i].x + b[i].y + b[i].z;
+}
+"""
+TWO_LINES = """
+__global__ void k(int n, const float *a, const float *b, float *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = a[i * n + blockIdx.y];
+    out[i + 4096] = b[i * n + blockIdx.y];
+}
+"""
+
+
+def test_a_struct_of_floats_is_one_vector(tmp_path: Path) -> None:
+    [first, *_] = found(ONE_VECTOR, tmp_path)
+    assert first["advice"] == (
+        "Load the struct at once: `float4 v = ((const float4 *)b)[i];` is one access of 16 "
+        "sectors, not 3 of 16 each."
+    )
+
+
+def test_lines_that_have_the_same_fault_are_those_of_the_source(tmp_path: Path) -> None:
+    [first, *_] = found(TWO_LINES, tmp_path)
+    assert first["line"] == 5 and first["what"].endswith(" The same goes for line 6.")
 
 
 USED_BY_ROWS = GEMV.replace("* x[k];", "* a[(size_t)k * n + i];")
