@@ -7,6 +7,7 @@ fault. Nor is it that a kernel wants more dynamic shared memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from time import thread_time
 
 from msgspec import Struct
@@ -16,11 +17,14 @@ from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.ir import Symbol, leaves
 from ptxsw.simt import RACE, SAME, Conflict, Races, RunError
 from ptxsw.simt import launch as simulate
+from ptxsw.simt.code import align_of
+from ptxsw.simt.extents import Extent, extent_of
 from ptxsw.simt.memory import SHARED
 from ptxsw.simt.program import Program
 from ptxsw.simt.state import (
     Deadlock,
     LaneOutsideMask,
+    Livelock,
     MemoryFault,
     Misaligned,
     PartialBarrier,
@@ -40,7 +44,7 @@ Key = tuple[str, int, int]
 """A rule and the two instructions, the smaller number first."""
 
 
-class Evidence(Struct, frozen=True):
+class ShownFault(Struct, frozen=True):
     """A fault that a launch showed. `other` is the second thread's instruction, where there is one;
     `writes` says which of the two writes. `byte` names what both touch, `said` is the error in
     words. `same`: both wrote the same value."""
@@ -67,7 +71,7 @@ class Ran(Struct, frozen=True):
     what it ended with."""
 
     launch: Launch
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[ShownFault, ...] = ()
     error: RunError | None = None
     steps: int = 0
     unsupported: str = ""
@@ -78,17 +82,26 @@ class Ran(Struct, frozen=True):
         """Did it end, whatever threads raced?"""
         return not self.unsupported and self.error is None
 
-    def shows(self, key: Key) -> Evidence | None:
+    def passes(self, key: Key) -> bool:
+        """Does it come by the instructions of a fault, and not show it? So does one that ends for
+        what is the launch's fault."""
+        return self.clean or (
+            bool(self.executed) and not self.evidence and all(self.executed[i] for i in key[1:])
+        )
+
+    def shows(self, key: Key) -> ShownFault | None:
         return next((e for e in self.evidence if e.key == key), None)
 
 
 def run(
-    subject: Subject, launch: Launch, *, limit: int, seconds: float, given: bool = False
-) -> Ran:
+    subject: Subject, launch: Launch, rules: frozenset[str], *, limit: int, seconds: float,
+    given: bool = False,
+) -> Ran:  # fmt: skip
     """Runs a launch, with longer buffers as far as it is needed; with `given` as it is. A run is
-    given up after `limit` steps of groups of threads, or some CPU time."""
+    given up after `limit` steps of groups of threads, or some CPU time. `rules` are asked."""
+    end = thread_time() + seconds
     for _ in range(_ATTEMPTS):
-        ran = _run(subject, launch, limit, seconds, given)
+        ran = _run(subject, launch, limit, end, given, rules)
         fault = ran.error
         if given or not isinstance(fault, MemoryFault) or _of(fault, ran.evidence):
             return ran
@@ -110,7 +123,7 @@ def _longer(launch: Launch, fault: MemoryFault) -> Launch | None:
     return more if kept or grown else None
 
 
-def _of(fault: RunError, evidence: tuple[Evidence, ...]) -> bool:
+def _of(fault: RunError, evidence: tuple[ShownFault, ...]) -> bool:
     return any(each.error is fault for each in evidence)
 
 
@@ -118,13 +131,17 @@ class _Late(Exception):
     pass
 
 
-def _run(subject: Subject, launch: Launch, limit: int, seconds: float, given: bool) -> Ran:
-    kernel, watch, end = subject.function.name, Races(), thread_time() + seconds
+def _run(
+    subject: Subject, launch: Launch, limit: int, end: float, given: bool, rules: frozenset[str]
+) -> Ran:
+    kernel, watch = subject.function.name, Races()
     values, memory, names = placed(subject.module, kernel, launch)
     error, steps = None, 0
 
+    turns = count()
+
     def in_time(_: int) -> None:
-        if thread_time() > end:
+        if not next(turns) % 16 and thread_time() > end:  # it is dear to ask
             raise _Late
 
     try:
@@ -140,7 +157,7 @@ def _run(subject: Subject, launch: Launch, limit: int, seconds: float, given: bo
         return Ran(launch, unsupported=str(refused))
     except _Late:
         return Ran(launch, unsupported="it takes too long")
-    sight = _Sight(subject, launch, watch, names, given)
+    sight = _Sight(subject, launch, watch, names, given, rules)
     conflicts = tuple(sight.conflicts())
     found = (*conflicts, *sight.stopped(error, bool(conflicts)))
     executed = () if watch.program is None else watch.program.codes[kernel].threads
@@ -155,25 +172,26 @@ class _Sight(Struct, frozen=True):
     races: Races
     names: dict[int, str]  # of buffers, by address
     given: bool
+    rules: frozenset[str]
 
-    def conflicts(self) -> Iterator[Evidence]:
+    def conflicts(self) -> Iterator[ShownFault]:
         for one in self.races.conflicts:
             if one.kind in (RACE, SAME):
                 evidence = self._conflict(one)
                 if evidence is not None:
                     yield evidence
 
-    def _conflict(self, one: Conflict) -> Evidence | None:
+    def _conflict(self, one: Conflict) -> ShownFault | None:
         first, second = (self._index(place) for place in one.places)
         if first is None or second is None:
             return None
         rule = "async-wait" if one.lasting else "data-race"
-        return Evidence(
+        return ShownFault(
             rule, first, one.places, one.error, second, one.writes,
             self._named(one.byte), shared=one.shared, same=one.kind == SAME,
         )  # fmt: skip
 
-    def stopped(self, error: RunError | None, raced: bool) -> Iterator[Evidence]:
+    def stopped(self, error: RunError | None, raced: bool) -> Iterator[ShownFault]:
         """What the run ended with, as faults. What threads that race read may well be undefined."""
         if error is None or error.place is None or (raced and isinstance(error, Poisoned)):
             return
@@ -188,7 +206,7 @@ class _Sight(Struct, frozen=True):
                 more = tuple(p for p in getattr(error, "waiting", ()) if p != place)
                 byte = self._named(error.address) if isinstance(error, MemoryFault) else ""
                 shared = isinstance(error, MemoryFault) and error.space == "shared"
-                yield Evidence(
+                yield ShownFault(
                     rule, index, (place, *more[:1]), error, byte=byte, said=self._words(error),
                     shared=shared,
                 )  # fmt: skip
@@ -207,7 +225,8 @@ class _Sight(Struct, frozen=True):
             case LaneOutsideMask():
                 return ("warp-mask",)
             case Misaligned():
-                return ("misaligned-access",) if len(error.ways) > 1 or self.given else ()
+                sure = len(error.ways) > 1 or self.given or self._begins_aligned(error)
+                return ("misaligned-access",) if sure else ()
             case PastDynamicShared():
                 return ("out-of-bounds",) if self.given else ()
             case MemoryFault():
@@ -215,18 +234,38 @@ class _Sight(Struct, frozen=True):
             case Poisoned():
                 return ("warp-mask",) if error.absent else ("undefined-value",)
             case Deadlock():
-                return ("deadlock", "warp-mask") if error.lanes else ("deadlock",)
+                named = error.lanes and not isinstance(error, Livelock)
+                return ("warp-mask",) if named and "warp-mask" in self.rules else ("deadlock",)
         return ()
 
     def _bounded(self, fault: MemoryFault) -> bool:
         """Is it about an array whose size is said: by the text, or by a launch that was given?"""
         if fault.space:
-            return not fault.message.endswith(f"not in {fault.space} memory")
+            return "not in" not in fault.message or self._variable(fault) is not None
         program = self.races.program
         near = None if program is None else program.arena.near(fault.address)
         if near is None or near.name in ("parameters", "heap"):
             return False
         return self.given or not near.name.startswith("memory at ")
+
+    def _variable(self, fault: MemoryFault) -> Extent | None:
+        """The one that the address of an access is made of."""
+        program, place = self.races.program, fault.place
+        if program is None or place is None:
+            return None
+        code = program.codes[place.function]
+        found = (extent_of(code, o) for o in code.instructions[place.index].operands)
+        return next((extent for extent in found if extent is not None), None)
+
+    def _begins_aligned(self, fault: MemoryFault) -> bool:
+        """Is it in a variable that is aligned to as many bytes as are accessed?"""
+        extent = self._variable(fault)
+        if extent is None or fault.place is None or self.races.program is None:
+            return False
+        code = self.races.program.codes[fault.place.function]
+        every = (*code.variables, *code.function.body.variables)
+        aligned = max((align_of(v) for v in every if v.name == extent.name), default=1)
+        return aligned >= fault.bytes
 
     def _of_warp(self, place: ThreadPlace) -> bool:
         index = self._index(place)

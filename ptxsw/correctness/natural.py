@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.block_shape import assumed_block, widths
 from ptxsw.correctness.subject import Subject
+from ptxsw.facts.thread_views import Dimensions
 from ptxsw.ptx.ir import Special, leaves
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.verify.argument_places import ArgumentPlace, argument_places, at_place
 from ptxsw.verify.arguments import Argument, Data
-from ptxsw.verify.contents import is_float
+from ptxsw.verify.contents import is_float, width_of
 from ptxsw.verify.invented import arguments
 from ptxsw.verify.launches import Launch, Shape, with_argument
 from ptxsw.verify.parameters import flat, parameters, pointer_of
@@ -28,7 +29,7 @@ from ptxsw.verify.parameters import flat, parameters, pointer_of
 _ROWS: tuple[Shape, ...] = ((64, 1, 1), (256, 1, 1), (128, 1, 1), (32, 1, 1))
 _TILES: tuple[Shape, ...] = ((16, 16, 1), (32, 8, 1), (32, 4, 1), (8, 8, 1), (32, 32, 1))
 _BOXES: tuple[Shape, ...] = ((8, 8, 4), (4, 4, 4), (32, 2, 2), (8, 8, 8))
-_SPREAD = (0, 7, 5, 6, 3)  # numbers of different sizes, after a large one
+_LANES = frozenset({"%laneid", "%warpid"})
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 
 
@@ -49,17 +50,21 @@ class Natural(Struct, frozen=True, dict=True):
             if s.parameter.pointee is None and not is_float(s.parameter.type)
         )  # fmt: skip
 
+    def whole(self, slot: Slot) -> bool:
+        """Does a parameter point to whole numbers?"""
+        return slot.parameter.pointee is not None and not is_float(slot.parameter.pointee)
+
     @cached_property
-    def axes(self) -> frozenset[str]:
-        """The registers by which the kernel tells threads and blocks apart, as "tid.x"."""
-        found = {
-            leaf.name.lstrip("%")
-            for instruction in self.subject.cfg.instructions
-            for leaf in leaves(instruction.operands)
-            if isinstance(leaf, Special)
-        }
-        lanes = {"tid.x"} if found & {"laneid", "warpid"} else set()
-        return frozenset(found | lanes)
+    def _dimensions(self) -> Dimensions:
+        """Those that the kernel reads; the others have one thread, or one block."""
+        return Dimensions(self.subject.trace, None)
+
+    @cached_property
+    def _across(self) -> frozenset[str]:
+        """The axes of a block along which it may have several threads."""
+        leaves_ = (leaf for one in self.subject.cfg.instructions for leaf in leaves(one.operands))
+        lanes = any(isinstance(o, Special) and o.name in _LANES for o in leaves_)
+        return frozenset(self._dimensions.block) | ({"x"} if lanes else set())
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
@@ -68,20 +73,20 @@ class Natural(Struct, frozen=True, dict=True):
         if declared is not None:
             return (declared,)
         most = self.subject.function.most_threads or MOST_THREADS
-        bound = [(most, 1, 1)] if "tid.y" not in self.axes and most < MOST_THREADS else []
+        bound = [(most, 1, 1)] if self._across == {"x"} and most < MOST_THREADS else []
         found = [s for s in (*bound, *self._told(), *self._usual()) if s[0] * s[1] * s[2] <= most]
-        return tuple(dict.fromkeys(found)) or ((min(most, 32), 1, 1),)
+        return tuple(dict.fromkeys(found)) or ((most, 1, 1),)
 
     def _usual(self) -> tuple[Shape, ...]:
-        if "tid.z" in self.axes:
+        if "z" in self._across:
             return _BOXES
-        if "tid.y" in self.axes:
+        if "y" in self._across:
             return _TILES
         across = sorted(set(widths(self.subject.trace, "x")))
         if len(across) == 1 and 32 <= across[0] <= MOST_THREADS:
             parts = [across[0] // n for n in (1, 2, 4, 8) if across[0] % (32 * n) == 0]
             return tuple((x, 1, 1) for x in parts) or ((across[0], 1, 1),)
-        return _ROWS if "tid.x" in self.axes else ((32, 1, 1),)
+        return _ROWS if self._across else ((1, 1, 1),)
 
     def _told(self) -> Iterator[Shape]:
         shape = assumed_block(self.subject.trace)
@@ -90,7 +95,7 @@ class Natural(Struct, frozen=True, dict=True):
 
     def grid(self, blocks: int = 2) -> Shape:
         """So many blocks along each axis that the kernel reads."""
-        x, y, z = (blocks if f"ctaid.{axis}" in self.axes else 1 for axis in "xyz")
+        x, y, z = (blocks if axis in self._dimensions.grid else 1 for axis in "xyz")
         return x, y, z
 
     def extent(self, block: Shape) -> int:
@@ -101,24 +106,25 @@ class Natural(Struct, frozen=True, dict=True):
 
     def launch(self, block: Shape, number: int, contents: str = "iota") -> Launch:
         """With all numbers alike."""
-        return self._filled(block, (number,) * max(len(self.numbers), 1), contents)
-
-    def spread(self, block: Shape) -> Launch:
-        """With numbers of different sizes, the first of them large."""
-        return self._filled(block, (self.extent(block), *_SPREAD[1:]), "iota")
-
-    def _filled(self, block: Shape, sizes: tuple[int, ...], contents: str) -> Launch:
-        inferred = parameters(self.subject.trace)
-        launch = Launch(self.grid(), block, arguments(inferred, sizes))
+        sizes = (number,) * max(len(self.numbers), 1)
+        launch = Launch(self.grid(), block, arguments(parameters(self.subject.trace), sizes))
         return self.holding(launch, contents)
 
     def holding(self, launch: Launch, contents: str) -> Launch:
-        """With other integers in buffers: "iota", "zeros" or "random"."""
+        """With other integers in buffers: "iota", "zeros" or "random"; or all below a number, such
+        as "17"."""
+        below = int(contents) if contents.isdecimal() else 0
         for slot in self.slots:
             data = at_place(launch, slot.place)
             if isinstance(data, Data) and not is_float(data.type):
                 kind = "zeros" if slot.parameter.name in self.counted_with else contents
-                launch = with_argument(launch, slot.place, replace(data, kind=kind))
+                held = replace(data, kind=kind, values=())
+                if below and kind == contents:
+                    mask = (1 << width_of(data.type)) - 1
+                    held = replace(
+                        held, kind="values", values=tuple(n & mask for n in range(below))
+                    )
+                launch = with_argument(launch, slot.place, held)
         return launch
 
     def with_number(self, launch: Launch, values: Mapping[str, int]) -> Launch:
@@ -133,6 +139,16 @@ class Natural(Struct, frozen=True, dict=True):
         return next(
             (at_place(launch, s.place) for s in self.numbers if s.parameter.name == name), None
         )
+
+    @cached_property
+    def waits(self) -> bool:
+        """May it matter who comes first: are there strong accesses, or exchanges of a warp?"""
+        return any(
+            one.opcode in ("atom", "red") or _STRONG & {*one.modifiers}
+            or ("sync" in one.modifiers and one.opcode not in ("bar", "barrier"))
+            or "warp" in one.modifiers
+            for one in self.subject.cfg.instructions
+        )  # fmt: skip
 
     @cached_property
     def counted_with(self) -> frozenset[str]:

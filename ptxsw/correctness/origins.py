@@ -19,12 +19,15 @@ from ptxsw.ptx.ir import Mem, Reg, Symbol, leaves
 
 _BOUNDING = frozenset({"and", "xor", "rem", "selp", "bfe", "min", "max", "lop3", "or", "set"})
 """What keeps a register that changes in a loop within bounds, or lets it come back."""
+_OF_LANES = frozenset({"vote", "activemask", "match"})
+_MASKING = frozenset({"and", "rem", "bfe"})
+"""What brings any number into a range."""
 
 
 class MadeOf(Struct, frozen=True):
     """`parameters` are names, with the offset of a field, as `verify.parameters` has them; `counts`
-    are those that end loops which count up a register. `loads`: is any of it from memory? `symbols`
-    are variables."""
+    are those that end loops which count up a register. `loads`: is any of it from memory, but for
+    what a mask or a remainder keeps in range? `symbols` are variables."""
 
     parameters: frozenset[str] = frozenset()
     counts: frozenset[str] = frozenset()
@@ -52,10 +55,9 @@ class Slices(Struct, frozen=True, dict=True):
         more = [o for mem in instruction.operands if isinstance(mem, Mem) for o in mem.extra]
         return self._made_of(leaves([*bases, *more]))
 
-    def of_guard(self, index: int) -> MadeOf:
-        """Of an instruction's guard."""
-        guard = self.cfg.instructions[index].guard
-        return MadeOf() if guard is None else self._made_of([guard.reg])
+    def of_mask(self, index: int) -> MadeOf:
+        """Of the mask of lanes of an instruction, which is its last operand."""
+        return self._made_of(leaves(self.cfg.instructions[index].operands[-1:]))
 
     def of_mask(self, index: int) -> MadeOf:
         """Of the mask that names the lanes for which an instruction waits."""
@@ -79,18 +81,21 @@ class Slices(Struct, frozen=True, dict=True):
         for reg in regs:
             for index in self.cfg.writers.get(reg, ()):
                 read = self._parameter_of(index)
-                loads |= read == ""
                 if read:
                     parameters.add(read)
                 symbols |= self._named(index)
+        for reg in self._closure([o for o in operands if isinstance(o, Reg)], bounded=False):
+            loads |= any(self._parameter_of(at) == "" for at in self.cfg.writers.get(reg, ()))
             counts |= self._counted.get(reg, frozenset())
         return MadeOf(frozenset(parameters), counts, loads, frozenset(symbols))
 
-    def _closure(self, regs: list[Reg]) -> set[Reg]:
-        """The registers that some are made of."""
+    def _closure(self, regs: list[Reg], *, bounded: bool = True) -> set[Reg]:
+        """The registers that some are made of; without those that are `bounded` first."""
         seen, work = set(regs), list(regs)
         while work:
             for index in self.cfg.writers.get(work.pop(), ()):
+                if not bounded and self.cfg.instructions[index].opcode in _MASKING:
+                    continue
                 for reg in self._sources(index):
                     if reg not in seen:
                         seen.add(reg)
@@ -100,7 +105,7 @@ class Slices(Struct, frozen=True, dict=True):
     def _sources(self, index: int) -> Iterator[Reg]:
         """What an instruction computes its results of; nothing where that is a load."""
         instruction = self.cfg.instructions[index]
-        if self._parameter_of(index) is None:
+        if self._parameter_of(index) is None and instruction.opcode not in _OF_LANES:
             guard = None if instruction.guard is None else instruction.guard.reg
             yield from (r for r in self.cfg.read[index] if r != guard)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ptxsw.correctness.evidence import Evidence, Ran
+from ptxsw.correctness.evidence import Ran, ShownFault
 from ptxsw.correctness.natural import Natural
 from ptxsw.correctness.origins import MadeOf, Slices
-from ptxsw.simt.state import Livelock
+from ptxsw.simt.state import Livelock, MemoryFault, Poisoned
 from ptxsw.verify.launches import Launch
 
 CONTENTS = ("iota", "zeros", "random")
@@ -29,7 +29,7 @@ class Promises(Struct, frozen=True):
     slices: Slices
     run: Run
 
-    def kept(self, evidence: Evidence, ran: Ran) -> bool:
+    def kept(self, evidence: ShownFault, ran: Ran) -> bool:
         """Does a fault that a launch shows stand when what is promised changes?"""
         match evidence.rule:
             case "data-race" | "async-wait":
@@ -45,9 +45,22 @@ class Promises(Struct, frozen=True):
                 return not (mask.parameters or mask.loads)  # a caller names lanes that come
             case "deadlock" if isinstance(evidence.error, Livelock):
                 return self._always(evidence, ran.launch)
+            case "warp-mask" if not isinstance(evidence.error, Poisoned):
+                return self._mask(evidence, ran.launch)
         return True
 
-    def origins(self, evidence: Evidence) -> MadeOf:
+    def _mask(self, evidence: ShownFault, launch: Launch) -> bool:
+        """Not with a mask that a caller gives: all lanes are in one of -1."""
+        place = evidence.places[0]
+        own = place.function == self.natural.subject.function.name
+        names = [s.parameter.name for s in self.natural.numbers]
+        if own:
+            names = self._numbers(self.slices.of_mask(evidence.index).parameters)
+        return all(
+            self._shown(evidence, self.natural.with_number(launch, {name: -1})) for name in names
+        )
+
+    def origins(self, evidence: ShownFault) -> MadeOf:
         other = evidence.index if evidence.other is None else evidence.other
         found = self.slices.of_address(evidence.index)
         return found if other == evidence.index else found | self.slices.of_address(other)
@@ -55,13 +68,31 @@ class Promises(Struct, frozen=True):
     def _numbers(self, names: frozenset[str]) -> list[str]:
         return [s.parameter.name for s in self.natural.numbers if s.parameter.name in names]
 
-    def _shown(self, evidence: Evidence, launch: Launch) -> bool:
+    def _shown(self, evidence: ShownFault, launch: Launch) -> bool:
         return self.run(launch).shows(evidence.key) is not None
 
-    def _for_all_contents(self, evidence: Evidence, launch: Launch) -> bool:
-        return all(self._shown(evidence, self.natural.holding(launch, c)) for c in CONTENTS)
+    def _for_all_contents(self, evidence: ShownFault, launch: Launch) -> bool:
+        """Whatever integers buffers hold, as long as they are in range: all different ones, if
+        there are enough of those."""
+        return all(self._shown(evidence, self.natural.holding(launch, c)) for c in CONTENTS) or (
+            evidence.rule == "data-race" and self._in_range(evidence, launch)
+        )
 
-    def _race(self, evidence: Evidence, ran: Ran) -> bool:
+    def _in_range(self, evidence: ShownFault, launch: Launch) -> bool:
+        """Do integers count up too far for an array, and is there a race with all that fit, too?"""
+        ran = self.run(self.natural.holding(launch, "iota"))
+        if not isinstance(ran.error, MemoryFault) or not ran.error.space:
+            return False
+        low, high = 1, 1 << 11  # so many fit, so many do not
+        while high - low > 1:
+            middle = (low + high) // 2
+            ran = self.run(self.natural.holding(launch, str(middle)))
+            low, high = (low, middle) if isinstance(ran.error, MemoryFault) else (middle, high)
+        return low > 1 and all(
+            self._shown(evidence, self.natural.holding(launch, str(below))) for below in (low, 1)
+        )
+
+    def _race(self, evidence: ShownFault, ran: Ran) -> bool:
         """Strides may be longer, and loops that count up an address end after one iteration."""
         origins, launch = self.origins(evidence), ran.launch
         if origins.loads and not self._for_all_contents(evidence, launch):
@@ -77,7 +108,7 @@ class Promises(Struct, frozen=True):
             for values in (dict.fromkeys(counts, number),)
         )
 
-    def _in_one_iteration(self, evidence: Evidence, launch: Launch) -> bool:
+    def _in_one_iteration(self, evidence: ShownFault, launch: Launch) -> bool:
         """Does a launch show it, in which no thread executes an instruction twice?"""
         ran = self.run(launch)
         pair = (evidence.index, evidence.index if evidence.other is None else evidence.other)
@@ -85,7 +116,7 @@ class Promises(Struct, frozen=True):
             ran.executed[index] <= launch.threads for index in pair
         )
 
-    def _address(self, evidence: Evidence, launch: Launch, numbers: tuple[int, ...]) -> bool:
+    def _address(self, evidence: ShownFault, launch: Launch, numbers: tuple[int, ...]) -> bool:
         """Whatever the numbers are that the address is made of, and what buffers hold."""
         origins = self.origins(evidence)
         if origins.loads and not self._for_all_contents(evidence, launch):
@@ -96,7 +127,7 @@ class Promises(Struct, frozen=True):
             for number in numbers
         )
 
-    def _within_a_block(self, evidence: Evidence, launch: Launch) -> bool:
+    def _within_a_block(self, evidence: ShownFault, launch: Launch) -> bool:
         """With numbers that are no larger than the block, whose threads fill what they count."""
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         values = [s.parameter.name for s in self.natural.numbers]
@@ -105,7 +136,7 @@ class Promises(Struct, frozen=True):
             for number in (min(5, threads), max(launch.block), threads)
         )
 
-    def _always(self, evidence: Evidence, launch: Launch) -> bool:
+    def _always(self, evidence: ShownFault, launch: Launch) -> bool:
         """Whatever the numbers and the contents: a word may count to one of them."""
         names = [s.parameter.name for s in self.natural.numbers]
         numbers = (1, 2, self.natural.extent(launch.block)) if names else (1,)

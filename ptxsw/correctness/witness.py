@@ -14,7 +14,7 @@ from time import thread_time
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ptxsw.correctness.evidence import Evidence, Key, Ran, run
+from ptxsw.correctness.evidence import Key, Ran, ShownFault, run
 from ptxsw.correctness.natural import Natural
 from ptxsw.correctness.origins import Slices
 from ptxsw.correctness.promises import Promises
@@ -29,7 +29,10 @@ from ptxsw.verify.witness import simpler_grids, smaller
 
 SECONDS = 3.0
 """CPU time for all launches of a kernel."""
-_STEPS = 1 << 15
+_QUIET = 0.8  # the same while none shows anything
+_ONE = 0.5  # for one that was invented
+_SEEDS = (1, 2)  # of fuzzed schedules
+_STEPS = 1 << 13
 """Of groups of threads, in an invented launch."""
 
 
@@ -48,7 +51,14 @@ class _Search(Struct):
     def faults(self) -> Iterator[Fault]:
         told: set[Key] = set()
         if self.subject.launch is not None:
-            ran = run(self.subject, self.subject.launch, limit=LIMIT, seconds=SECONDS, given=True)
+            ran = run(
+                self.subject,
+                self.subject.launch,
+                self.rules,
+                limit=LIMIT,
+                seconds=SECONDS,
+                given=True,
+            )
             for evidence in ran.evidence:
                 if evidence.rule in self.rules:
                     told.add(evidence.key)
@@ -56,7 +66,7 @@ class _Search(Struct):
         natural = Natural(self.subject)
         for launches in _rounds(natural):
             for launch in launches:
-                if not self._spent():
+                if not self._spent() and (self._keys() or self._used() < _QUIET):
                     self.trials.append(self.run(launch))
             if not self.trials or self.trials[-1].unsupported or not self._keys():
                 break
@@ -67,11 +77,16 @@ class _Search(Struct):
         if ran is None and self._spent():
             return Ran(launch, unsupported="it takes too long")
         if ran is None:
-            ran = self.known[launch] = run(self.subject, launch, limit=_STEPS, seconds=SECONDS / 3)
+            ran = self.known[launch] = run(
+                self.subject, launch, self.rules, limit=_STEPS, seconds=_ONE
+            )
         return ran
 
     def _spent(self) -> bool:
-        return thread_time() - self.began > SECONDS or self.subject.budget.spent()
+        return self._used() > SECONDS or self.subject.budget.spent()
+
+    def _used(self) -> float:
+        return thread_time() - self.began
 
     # ------------------------------------------------------------ what counts
 
@@ -82,12 +97,14 @@ class _Search(Struct):
         for key in self._keys():
             if key in told or self._spent() or self._wider(key, told):
                 continue
-            condition = self._condition(key)
+            condition = self._condition(natural, key)
             if condition is None:
                 continue
             for ran in self._showing(key):
                 evidence = ran.shows(key)
-                if evidence is not None and promises.kept(evidence, ran):
+                if evidence is None or (evidence.same and condition):
+                    continue
+                if promises.kept(evidence, ran):
                     told.add(key)
                     yield self._fault(evidence, self._reduced(ran, key), condition)
                     break
@@ -112,14 +129,16 @@ class _Search(Struct):
         shown.sort(key=lambda one: (one[1].same, not one[0].clean, one[0].launch.threads))
         return [ran for ran, _ in shown]
 
-    def _condition(self, key: Key) -> str | None:
+    def _condition(self, natural: Natural, key: Key) -> str | None:
         """What has to be true of the block: nothing where it is declared, or where all shapes that
         fit the kernel show the fault; None if no caller need ever see it."""
         showing = [ran for ran in self.trials if ran.shows(key) is not None]
+        if {ran.launch.block for ran in self.trials} < {*natural.shapes}:
+            return None  # there was no time for all shapes
         if any(ran.clean for ran in showing):
             showing = [ran for ran in showing if ran.clean]
         shown = {ran.launch.block for ran in showing}
-        others = {ran.launch.block for ran in self.trials if ran.clean} - shown
+        others = {ran.launch.block for ran in self.trials if ran.passes(key)} - shown
         if not others:
             return ""
         most, least = max(map(prod, others)), min(map(prod, shown))
@@ -150,7 +169,7 @@ class _Search(Struct):
 
         return self.run(smaller(ran.launch, shows, _simpler))
 
-    def _fault(self, evidence: Evidence, ran: Ran, condition: str) -> Fault:
+    def _fault(self, evidence: ShownFault, ran: Ran, condition: str) -> Fault:
         evidence = ran.shows(evidence.key) or evidence
         races = evidence.rule in ("data-race", "async-wait")
         return fault_of(self.subject, evidence, replace(ran.launch, races=races), condition)
@@ -176,12 +195,15 @@ def _plain(natural: Natural, block: Shape) -> Iterator[Launch]:
 
 
 def _launches(natural: Natural, block: Shape) -> Iterator[Launch]:
-    yield from _plain(natural, block)
-    for contents in ("zeros", "random"):
-        yield natural.launch(block, _roomy(natural, block), contents)
     if natural.numbers:
         yield from (natural.launch(block, number) for number in (1, 5))
-        yield natural.spread(block)
+    yield from _plain(natural, block)
+    if any(map(natural.whole, natural.slots)):
+        for contents in ("zeros", "random"):
+            yield natural.launch(block, _roomy(natural, block), contents)
+    if natural.waits:
+        small = natural.launch(block, _roomy(natural, block))
+        yield from (replace(small, seed=seed) for seed in _SEEDS)
 
 
 def _simpler(launch: Launch) -> Iterator[Launch]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from ptxsw.correctness.evidence import Evidence
+from ptxsw.correctness.evidence import ShownFault
 from ptxsw.correctness.origins import Slices
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault
+from ptxsw.ptx.ir import Mem
 from ptxsw.simt.state import Poisoned, ThreadPlace
 from ptxsw.verify.launches import Launch
 
 
-def fault_of(subject: Subject, evidence: Evidence, launch: Launch, condition: str) -> Fault:
+def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: str) -> Fault:
     level = "note" if evidence.same else "warning" if condition else "error"
     what, advice = _said(subject, evidence)
     if condition:
@@ -26,7 +27,7 @@ def _thread(place: ThreadPlace) -> str:
     return f"thread ({at}) of block ({of})"
 
 
-def _said(subject: Subject, evidence: Evidence) -> tuple[str, str]:
+def _said(subject: Subject, evidence: ShownFault) -> tuple[str, str]:
     if evidence.rule in ("data-race", "async-wait"):
         return _race(subject, evidence)
     what = evidence.said
@@ -45,7 +46,7 @@ _ADVICE = {
 }
 
 
-def _race(subject: Subject, evidence: Evidence) -> tuple[str, str]:
+def _race(subject: Subject, evidence: ShownFault) -> tuple[str, str]:
     assert evidence.other is not None
     later, earlier = evidence.places
     here, there = (subject.line(i) for i in (evidence.index, evidence.other))
@@ -65,10 +66,14 @@ def _race(subject: Subject, evidence: Evidence) -> tuple[str, str]:
     return f"{what}, and nothing orders them", _mend(subject, evidence, here, there)
 
 
-def _mend(subject: Subject, evidence: Evidence, here: int, there: int) -> str:
+def _mend(subject: Subject, evidence: ShownFault, here: int, there: int) -> str:
     later, earlier = evidence.places
-    if _updates(subject, evidence):
-        return "update it by an atomic operation, or write to another array"
+    if evidence.other is not None and _updates(subject, evidence.index, evidence.other):
+        same = _memory(subject, evidence.index) == _memory(subject, evidence.other)
+        if same:
+            return "update it by an atomic operation"
+        if not evidence.shared:
+            return "write the results to another array"
     if later.block != earlier.block:
         return (
             "let each block write elements of its own, use an atomic operation, "
@@ -79,10 +84,11 @@ def _mend(subject: Subject, evidence: Evidence, here: int, there: int) -> str:
     return f"put `__syncthreads()` between lines {min(here, there)} and {max(here, there)}"
 
 
-def _updates(subject: Subject, evidence: Evidence) -> bool:
-    """Is what a thread writes to global memory made of what it reads there?"""
-    if evidence.shared or evidence.other is None or all(evidence.writes):
-        return False
-    pair = (evidence.index, evidence.other)
-    read, written = pair if evidence.writes[1] else pair[::-1]
-    return read in Slices(subject.cfg, frozenset()).stored_from(written)
+def _updates(subject: Subject, one: int, two: int) -> bool:
+    """Is what one of two instructions stores made of what the other loads?"""
+    slices = Slices(subject.cfg, frozenset())
+    return two in slices.stored_from(one) or one in slices.stored_from(two)
+
+
+def _memory(subject: Subject, index: int) -> list[Mem]:
+    return [o for o in subject.cfg.instructions[index].operands if isinstance(o, Mem)]

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from msgspec import Struct
 
-from ptxsw.ptx.ir import Instruction, Mem, Operand, Reg, Symbol, flatten, type_width
+from ptxsw.ptx.ir import Instruction, Mem, Operand, Reg, Symbol, flatten
 from ptxsw.simt.code import Code
+from ptxsw.simt.extents import Extent
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, AccessedBytes
-from ptxsw.simt.releases import PLAIN, Ordering, ordering_of
+from ptxsw.simt.modifiers import AccessModifiers, access_of, within
 from ptxsw.simt.state import (
     Array,
     Fragment,
@@ -26,48 +26,6 @@ from ptxsw.simt.translate import LANES, Op, destinations, handles, read_operand
 
 Addresses = Callable[[Machine, Fragment], Array]
 Fault = TypeVar("Fault", bound=MemoryFault)
-SPACES = ("global", "shared", "local", "const", "param")
-
-
-class AccessModifiers(Struct, frozen=True):
-    """What the modifiers of a memory instruction say."""
-
-    space: str  # "" for generic
-    type: str
-    width: int  # bits of an element
-    count: int  # elements
-    write: bool
-    counted: bool = True  # may be a load of global memory
-    ordering: Ordering = PLAIN
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return self.width // 8
-
-    @property
-    def bytes(self) -> int:
-        return self.size * self.count
-
-
-def access_of(instruction: Instruction, write: bool) -> AccessModifiers:
-    """Raises ValueError for what the interpreter does not do."""
-    names = [modifier.split("::")[0] for modifier in instruction.modifiers]
-    if "shared::cluster" in instruction.modifiers:
-        raise ValueError("memory of other blocks of a cluster is not modelled")
-    if "async" in names or "bulk" in names:
-        raise ValueError("asynchronous accesses are not modelled")
-    space = next((name for name in names if name in SPACES), "")
-    counted = space in ("", "global")
-    # A parameter is in the arena (a kernel's) or in the caller's frame: the address tells.
-    space = "" if space == "param" else {"const": "global"}.get(space, space)
-    type_ = next((name for name in reversed(names) if type_width(name)), "")
-    width = type_width(type_)
-    count = next((int(n[1:]) for n in names if n in ("v2", "v4", "v8")), 1)
-    if width not in (8, 16, 32, 64):
-        raise ValueError(f"accesses of type .{type_} are not modelled")
-    ordering = ordering_of(instruction)
-    return AccessModifiers(space, type_, width, count, write, counted, ordering)
 
 
 def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
@@ -183,10 +141,31 @@ def _window(
         more = inside and name == "shared" and program.has_dynamic_shared
         kind = PastDynamicShared if more else MemoryFault
         raise _fault(machine, part, chosen, bad, access, why, kind, name)
+    if access.extent is not None:
+        _require_within(machine, fragment, which, chosen, access, access.extent, name)
     if name == "shared":
         program.shared_top = max(program.shared_top, int(offsets.max()) + access.bytes)
         return AccessedBytes(machine.shared, machine.block_of(idx) * size + offsets, which, False)
     return AccessedBytes(machine.local, idx * size + offsets, which, False)
+
+
+def _require_within(
+    machine: Machine,
+    fragment: Fragment,
+    which: Array | None,
+    chosen: Array,
+    access: AccessModifiers,
+    extent: Extent,
+    space: str,
+) -> None:
+    """Raises MemoryFault where an access leaves its variable, be it for the next one."""
+    frame = fragment.frame.base if extent.in_frame else 0
+    at = chosen.view(np.int64)
+    bad = (at < extent.start + frame) | (at + access.bytes > extent.end + frame)
+    if bad.any():
+        part = fragment if which is None else fragment.part(fragment.idx[which])
+        why = f"outside the {extent.end - extent.start} bytes of {extent.name}"
+        raise _fault(machine, part, chosen, bad, access, why, MemoryFault, space)
 
 
 def _fault(
@@ -251,7 +230,7 @@ def load_values(
 @handles("ld", "ldu")
 def load(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.9.8: every space, vectors, narrow types into wider registers."""
-    access = access_of(instruction, False)
+    access = within(code, instruction.operands[1], access_of(instruction, False))
     slots = destinations(code, instruction.operands[0])
     if len(slots) != access.count:
         raise ValueError("the destination does not fit the type")
@@ -317,7 +296,7 @@ def read_defined(
 def store(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.9.11. Local memory, where registers are kept and arguments handed over, and
     shared memory may hold what is undefined; memory that is seen from outside may not."""
-    access = access_of(instruction, True)
+    access = within(code, instruction.operands[0], access_of(instruction, True))
     find = addresses_of(code, instruction.operands[0], "is an address")
     sources = [
         read_source(code, operand, access.width) for operand in flatten(instruction.operands[1:2])

@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsw.ptx.ir import Instruction, Int
-from ptxsw.simt.access import AccessModifiers, addresses_of, load_values, locate, read_defined
+from ptxsw.simt.access import addresses_of, load_values, locate, read_defined
 from ptxsw.simt.code import Code
 from ptxsw.simt.machine import Machine
+from ptxsw.simt.modifiers import AccessModifiers, within
 from ptxsw.simt.releases import Ordering
 from ptxsw.simt.state import AsyncCopy, Fragment
 from ptxsw.simt.translate import Op, handles
@@ -46,7 +47,7 @@ def _issue(code: Code, instruction: Instruction) -> Op:
         addresses_of(code, target, "is an address"),
         addresses_of(code, source, "is an address"),
     )
-    write = AccessModifiers("shared", "b32", 32, words, True, False, _LASTS)
+    write = within(code, target, AccessModifiers("shared", "b32", 32, words, True, False, _LASTS))
     read = AccessModifiers("global", "b32", 32, words, False, True, _LASTS)
     # The bytes actually read, zeros after them; or a predicate to read none.
     ignore = next((o for o in rest), None) if "ignore" not in instruction.modifiers else None

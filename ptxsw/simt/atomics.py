@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ptxsw.ptx.ir import Instruction
-from ptxsw.simt.access import AccessModifiers, access_of, addresses_of, locate, read_defined
+from ptxsw.simt.access import addresses_of, locate, read_defined
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import AccessedBytes, MemoryRegion
+from ptxsw.simt.modifiers import AccessModifiers, access_of, within
 from ptxsw.simt.state import Array, Fragment, Index
 from ptxsw.simt.translate import LANES, Op, destinations, handles
 
@@ -127,6 +128,7 @@ def atomic(code: Code, instruction: Instruction, pc: int) -> Op:
         raise ValueError(f"{instruction.name} is not modelled")
     (slot,) = destinations(code, instruction.operands[0]) if gives else (None,)
     rest = instruction.operands[1:] if gives else instruction.operands
+    access = within(code, rest[0], access)
     find = addresses_of(code, rest[0], "is an address")
     wanted = 2 if operation == "cas" else 1
     sources = [read_defined(code, o, access.width, "is stored") for o in rest[1 : 1 + wanted]]

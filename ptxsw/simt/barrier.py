@@ -147,6 +147,8 @@ class _Arrival(Struct, frozen=True):
         if self.expected is not None:
             counts = self._numbers(machine, part, self.expected).astype(np.int64)
         truth = np.zeros(part.count, np.int64) if self.votes is None else self._truth(machine, part)
+        if self.aligned:
+            self._require_one(machine, part, numbers)
         for key in np.unique(numbers << 32 | counts):
             chosen = (numbers << 32 | counts) == key
             inner = part.part(part.idx[chosen])
@@ -157,6 +159,16 @@ class _Arrival(Struct, frozen=True):
             )  # fmt: skip
             if not self.waits:
                 machine.go(part, inner.idx, part.pc + 1)
+
+    def _require_one(self, machine: Machine, part: Fragment, numbers: Array) -> None:
+        """Raises PartialBarrier where lanes of one warp name different barriers."""
+        other = (numbers[1:] != numbers[:-1]) & (part.idx[1:] >> 5 == part.idx[:-1] >> 5)
+        if other.any():
+            at = int(np.argmax(other)) + 1
+            name = self.code.instructions[part.pc].name
+            which = f"of barrier {numbers[at]}, others of {numbers[at - 1]}"
+            what = f"{name} by part of a warp: {which}"
+            raise machine.error(PartialBarrier, part, int(part.idx[at]), what)
 
     def give(self, part: Fragment, yes: Array, everybody: Array) -> None:
         """Writes the result of `bar.red`, from how many said yes among how many."""

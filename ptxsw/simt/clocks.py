@@ -34,6 +34,16 @@ def joined(one: Known, other: Known) -> Known:
     return out
 
 
+class Observed(Struct, frozen=True):
+    """What a thread has read of releases, and will learn by a fence: by block, and beyond."""
+
+    within: Known = field(default_factory=dict)
+    beyond: Known = field(default_factory=dict)
+
+    def __or__(self, other: Observed) -> Observed:
+        return Observed(joined(self.within, other.within), joined(self.beyond, other.beyond))
+
+
 class KnownRows(Struct, eq=False):
     """For each thread a row of the table, and its own count (0: nothing)."""
 
@@ -43,16 +53,18 @@ class KnownRows(Struct, eq=False):
 
 class Told(Struct, eq=False):
     """What those who have come to a barrier know, together: for each view a row for each block,
-    and by block what they know of others."""
+    and by block what they know of others, and what they have observed."""
 
     counts: list[Array]
     foreign: list[dict[int, Known]] = field(default_factory=lambda: [{}, {}, {}])
+    observed: dict[int, Observed] = field(default_factory=dict)
 
     def forget(self, blocks: Index) -> None:
         for counts, foreign in zip(self.counts, self.foreign, strict=True):
             counts[blocks] = 0
             for block in blocks.tolist():
                 foreign.pop(block, None)
+                self.observed.pop(block, None)
 
 
 class Clocks:

@@ -38,6 +38,7 @@ class Code(Struct, eq=False):
     source: Source
     find: Callable[[str, Function], int]
     cfg: Cfg
+    variables: tuple[Variable, ...] = ()  # of the module
     ops: list[Callable[..., int | None]] = field(default_factory=list)
     slots: dict[Reg, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)

@@ -92,23 +92,33 @@ class Races:
 
     def blocks_met(self, chunk: Chunk, idx: Index) -> None:
         """All threads of some blocks pass a barrier together."""
-        self.clocks.meet(idx, chunk.block_of(idx))
+        self._met(idx, chunk.block_of(idx))
 
     def warps_met(self, idx: Index) -> None:
         """Lanes pass a barrier of their warp."""
-        self.clocks.meet(idx, idx >> 5)
+        self._met(idx, idx >> 5)
+
+    def _met(self, idx: Index, group: Index) -> None:
+        self.clocks.meet(idx, group)
+        if self.releases.observed:
+            self.releases.met(idx, group)
 
     def fence(self, idx: Index, ordering: Ordering) -> None:
         self.releases.fence(self.clocks, idx, ordering)
 
     def come(self, told: Told | None, idx: Index) -> Told:
         """Threads come to a barrier of their blocks; what they and others there know."""
-        return self.clocks.tell(told, idx)
+        told = self.clocks.tell(told, idx)
+        if self.releases.observed:
+            self.releases.came(told, idx, idx // self.clocks.padded)
+        return told
 
     def go_on(self, told: Told, waiting: Index, blocks: Index) -> None:
         """The barrier opens in some blocks for who waits there."""
         if len(waiting):
             self.clocks.hear(told, waiting)
+        if told.observed:
+            self.releases.went_on(told, waiting, waiting // self.clocks.padded)
         told.forget(blocks)
 
     def waited(self, chunk: Chunk, waits: Array, left: int) -> None:

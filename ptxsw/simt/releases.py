@@ -2,18 +2,22 @@
 
 A release, or a strong write behind a fence, leaves at its word what its thread knows (with a fence:
 what that covers). A strong read of it learns that if it is an acquire, and else at the next fence
-of its thread. Atomic operations hand on what they find. Both scopes have to include the other
-thread: what has the scope of a block is of no use beyond it.
+of its thread, or of one that it has met at a barrier since:
+
+    if (t == 0) last = atomicAdd(...) == n - 1;  __syncthreads();  if (last) __threadfence();
+
+Atomic operations hand on what they find. Both scopes have to include the other thread: what has the
+scope of a block is of no use beyond it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ptxsw.ptx.ir import Instruction
-from ptxsw.simt.clocks import Clocks, Known, joined
+from ptxsw.simt.clocks import Clocks, Known, Observed, Told, joined
 from ptxsw.simt.state import Index
 
 _STRONG = {"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "sc"}
@@ -58,19 +62,12 @@ class _Message(Struct, frozen=True):
     beyond: Known
 
 
-class _Observed(Struct, frozen=True):
-    """What a thread has read and not yet learned."""
-
-    within: Known = field(default_factory=dict)
-    beyond: Known = field(default_factory=dict)
-
-
 class Releases:
     """The messages of a launch, by region and offset, and what the threads of a chunk observed."""
 
     def __init__(self) -> None:
         self.messages: dict[int, dict[int, _Message]] = {}
-        self.observed: dict[int, _Observed] = {}
+        self.observed: dict[int, Observed] = {}
 
     def fence(self, clocks: Clocks, idx: Index, ordering: Ordering) -> None:
         if ordering.acquires and self.observed:
@@ -81,6 +78,26 @@ class Releases:
                     clocks.learn(thread, known)
         if ordering.releases:
             clocks.fence(idx, ordering.wide)
+
+    def met(self, idx: Index, group: Index) -> None:
+        """Threads meet at a barrier, by groups: their fences behind it cover what any of them has
+        observed."""
+        seen = _together(self.observed, idx, group)
+        for thread, of in zip(idx.tolist(), group.tolist(), strict=True):
+            if of in seen:
+                self.observed[thread] = seen[of]
+
+    def came(self, told: Told, idx: Index, block: Index) -> None:
+        """Threads come to a barrier of their blocks."""
+        for of, seen in _together(self.observed, idx, block).items():
+            told.observed[of] = told.observed.get(of, Observed()) | seen
+
+    def went_on(self, told: Told, idx: Index, block: Index) -> None:
+        """Threads go on behind it."""
+        for thread, of in zip(idx.tolist(), block.tolist(), strict=True):
+            seen = told.observed.get(of)
+            if seen is not None:
+                self.observed[thread] = self.observed.get(thread, Observed()) | seen
 
     def overwritten(self, region: int, offsets: Index, size: int) -> None:
         """Weak writes tell nothing."""
@@ -126,10 +143,8 @@ class Releases:
         within = message.within.get(block, {})
         if ordering.acquires:
             clocks.learn(thread, joined(within, message.beyond if ordering.wide else {}))
-        seen = self.observed.get(thread, _Observed())
-        self.observed[thread] = _Observed(
-            joined(seen.within, within), joined(seen.beyond, message.beyond)
-        )
+        seen = self.observed.get(thread, Observed())
+        self.observed[thread] = seen | Observed(within, message.beyond)
 
     def _written(
         self, clocks: Clocks, thread: int, block: int, size: int, ordering: Ordering
@@ -145,3 +160,13 @@ class Releases:
 
 def _touched(at: int, size: int, low: set[int], length: int) -> bool:
     return any(byte in low for byte in range(at - length + 1, at + size))
+
+
+def _together(observed: Mapping[int, Observed], idx: Index, group: Index) -> dict[int, Observed]:
+    """What the threads of each group have observed."""
+    out: dict[int, Observed] = {}
+    for thread, of in zip(idx.tolist(), group.tolist(), strict=True):
+        seen = observed.get(thread)
+        if seen is not None:
+            out[of] = out.get(of, Observed()) | seen
+    return out

@@ -20,7 +20,7 @@ from ptxsw.simt.state import Array, Fragment, Frame, Index, Poison
 if TYPE_CHECKING:
     from ptxsw.simt.chunk import Chunk
 
-FIRST = 1 << 12
+FIRST = 1 << 10
 """Steps after which the first stretch begins; the others begin after twice as many each."""
 SOON = 1 << 8
 """Steps until the next, where one has found threads that wait for others."""

@@ -288,7 +288,8 @@ def translate(program: Program, function: Function) -> Code:
     """Makes a function ready to run. The handlers must have been imported."""
     body = function.body
     cfg = build(body)
-    code = Code(function, program.module.source, program.address, cfg)
+    module = program.module
+    code = Code(function, module.source, program.address, cfg, module.variables)
     kernel = function.kind == "entry"
     for variable in (*(() if kernel else (*function.returns, *function.params)), *body.variables):
         if variable.space in ("local", "param"):

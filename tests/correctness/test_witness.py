@@ -66,7 +66,7 @@ def test_nothing_is_said_where_a_caller_keeps_a_promise(kernel: str) -> None:
 SHOWN: dict[str, tuple[Block, str, str]] = {
     "reduce": ((256, 1, 1), "data-race", "put `__syncthreads()` between lines"),
     "transpose": ((16, 16, 1), "data-race", "put `__syncthreads()` between lines"),
-    "stencil": ((128, 1, 1), "data-race", "write to another array"),
+    "stencil": ((128, 1, 1), "data-race", "write the results to another array"),
     "total": ((128, 1, 1), "data-race", "use an atomic operation"),
     "broadcast": ((64, 1, 1), "data-race", "put `__syncthreads()` between lines"),
     "shuffle": ((64, 1, 1), "warp-mask", "let all lanes that the mask names come to it"),
@@ -77,6 +77,8 @@ SHOWN: dict[str, tuple[Block, str, str]] = {
     "vector": ((64, 1, 1), "misaligned-access", "access fewer bytes at a time"),
     "wait_for": ((64, 1, 1), "deadlock", "write what they wait for"),
     "count": ((64, 1, 1), "deadlock", "let all threads that are waited for come by"),
+    "bins": ((128, 1, 1), "data-race", "use an atomic operation"),
+    "loaded_once": ((32, 1, 1), "deadlock", "write what they wait for"),
     "copy": ((64, 1, 1), "async-wait", "wait for the copy before line"),
 }
 ERRORS = {
@@ -115,6 +117,27 @@ def test_a_fault_is_at_the_access_that_comes_second_and_names_the_byte() -> None
     assert cfg.instructions[fault.other].name == "st.shared.f32"
     assert "of _ZZ9transposeE1s, which thread" in fault.what
     assert len(fault.threads) == 2
+
+
+def test_as_many_keys_as_fit_are_tried_and_more_threads_have_to_meet() -> None:
+    """Below 100 threads, all keys in range may differ."""
+    assert found("shown", "bins", (128, 1, 1))
+    assert not found("shown", "bins", (64, 1, 1))
+
+
+def test_a_fault_that_another_schedule_shows_replays_under_it(tmp_path: Path) -> None:
+    (fault,) = found("shown", "loaded_once", (32, 1, 1))
+    assert fault.witness is not None
+    assert fault.witness.seed is not None
+    assert fault.witness.json()["seed"] == fault.witness.seed
+
+
+def test_a_block_that_nobody_declares_is_a_condition() -> None:
+    """Results of warps meet in shared memory: in blocks of one warp nothing is missing."""
+    (fault,) = found("shown", "warps")
+    assert (fault.level, fault.condition) == ("warning", "more than 32 threads")
+    assert found("shown", "warps", (32, 1, 1)) == ()
+    assert found("shown", "warps", (64, 1, 1))[0].level == "error"
 
 
 # ---------------------------------------------------------------- given launches

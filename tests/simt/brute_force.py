@@ -66,8 +66,10 @@ class BruteForce(Races):
     def meet(self, groups: dict[int, list[int]]) -> None:
         for threads in groups.values():
             came = [self.moment(thread) for thread in threads]
+            seen = [one for thread in threads for one in self.reads[thread]]
             for thread in threads:
                 self.moment(thread, fast=came)
+                self.reads[thread] = list(dict.fromkeys(seen))
 
     def blocks_met(self, chunk: Any, idx: Any) -> None:
         groups: dict[int, list[int]] = defaultdict(list)
@@ -82,14 +84,18 @@ class BruteForce(Races):
         self.meet(groups)
 
     def come(self, told: Any, idx: Any) -> Any:
-        told = defaultdict(list) if told is None else told
+        told = defaultdict(lambda: ([], [])) if told is None else told
         for thread in idx.tolist():
-            told[thread // self.padded].append(self.moment(thread))
+            came, seen = told[thread // self.padded]
+            came.append(self.moment(thread))
+            seen += self.reads[thread]
         return told
 
     def go_on(self, told: Any, waiting: Any, blocks: Any) -> None:
         for thread in waiting.tolist():
-            self.moment(thread, fast=told[thread // self.padded])
+            came, seen = told[thread // self.padded]
+            self.moment(thread, fast=came)
+            self.reads[thread] = list(dict.fromkeys(self.reads[thread] + seen))
         for block in blocks.tolist():
             del told[block]
 

@@ -113,3 +113,36 @@ COUNT(count_ok, "64")
     out[blockIdx.x * 64 + threadIdx.x] = s[63 - threadIdx.x]; }
 COPY(copy, "cp.async.wait_group 1;")
 COPY(copy_ok, "cp.async.wait_group 0;")
+
+#define BINS(name, count) K name(int *out, const int *key) { \
+    __shared__ int s[100]; \
+    for (int k = threadIdx.x; k < 100; k += 128) s[k] = 0; \
+    __syncthreads(); \
+    count(s[key[blockIdx.x * 128 + threadIdx.x]]); \
+    __syncthreads(); \
+    for (int k = threadIdx.x; k < 100; k += 128) atomicAdd(&out[k], s[k]); }
+#define PLAIN(x) x++
+#define ATOMIC(x) atomicAdd(&x, 1)
+BINS(bins, PLAIN)
+BINS(bins_ok, ATOMIC)
+
+#define SET_FIRST(name, order) K name(int *flag, int *out) { \
+    if (threadIdx.x) return; \
+    if (blockIdx.x == 0) { __threadfence(); atomicExch(flag, 1); } \
+    else { order; __threadfence(); *out = 1; } }
+SET_FIRST(loaded_once, { int seen = *(volatile int *)flag; while (!seen) asm volatile("" ::: "memory"); })
+SET_FIRST(loaded_once_ok, while (*(volatile int *)flag == 0) {})
+
+K warps(float *out, const float *in) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    float v = in[blockIdx.x * blockDim.x + t];
+    for (int k = 16; k; k >>= 1) v += __shfl_down_sync(~0u, v, k);
+    if (t % 32 == 0) s[t / 32] = v;
+    if (t < 32) {
+        v = t < blockDim.x / 32 ? s[t] : 0;
+        for (int k = 16; k; k >>= 1) v += __shfl_down_sync(~0u, v, k);
+        if (t == 0) out[blockIdx.x] = v;
+    }
+    __syncthreads();
+}
