@@ -56,10 +56,6 @@ class Slices(Struct, frozen=True, dict=True):
         return self._made_of(leaves([*bases, *more]))
 
     def of_mask(self, index: int) -> MadeOf:
-        """Of the mask of lanes of an instruction, which is its last operand."""
-        return self._made_of(leaves(self.cfg.instructions[index].operands[-1:]))
-
-    def of_mask(self, index: int) -> MadeOf:
         """Of the mask that names the lanes for which an instruction waits."""
         whom = waits_for(self.cfg.instructions[index])
         return MadeOf() if whom is None else self._made_of(leaves([whom]))

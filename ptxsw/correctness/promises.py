@@ -14,7 +14,7 @@ from msgspec import Struct
 from ptxsw.correctness.evidence import Ran, ShownFault
 from ptxsw.correctness.natural import Natural
 from ptxsw.correctness.origins import MadeOf, Slices
-from ptxsw.simt.state import Livelock, MemoryFault, Poisoned
+from ptxsw.simt.state import Livelock, MemoryFault
 from ptxsw.verify.launches import Launch
 
 CONTENTS = ("iota", "zeros", "random")
@@ -42,23 +42,11 @@ class Promises(Struct, frozen=True):
                 return self._within_a_block(evidence, ran.launch)
             case "warp-mask":
                 mask = self.slices.of_mask(evidence.index)
-                return not (mask.parameters or mask.loads)  # a caller names lanes that come
+                own = evidence.places[0].function == self.natural.subject.function.name
+                return own and not (mask.parameters or mask.loads)  # else a caller names the lanes
             case "deadlock" if isinstance(evidence.error, Livelock):
                 return self._always(evidence, ran.launch)
-            case "warp-mask" if not isinstance(evidence.error, Poisoned):
-                return self._mask(evidence, ran.launch)
         return True
-
-    def _mask(self, evidence: ShownFault, launch: Launch) -> bool:
-        """Not with a mask that a caller gives: all lanes are in one of -1."""
-        place = evidence.places[0]
-        own = place.function == self.natural.subject.function.name
-        names = [s.parameter.name for s in self.natural.numbers]
-        if own:
-            names = self._numbers(self.slices.of_mask(evidence.index).parameters)
-        return all(
-            self._shown(evidence, self.natural.with_number(launch, {name: -1})) for name in names
-        )
 
     def origins(self, evidence: ShownFault) -> MadeOf:
         other = evidence.index if evidence.other is None else evidence.other
