@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(32) another_condition(const int *in
 #else
     if (v > 30)
 #endif
-        v = __reduce_add_sync(mask, v); // fault: warp-mask
-    __syncwarp();
+        v = __reduce_add_sync(mask, v); // fault: warp-mask // true: deadlock
+    __syncwarp(); // true: deadlock
     out[t] = v;
 }

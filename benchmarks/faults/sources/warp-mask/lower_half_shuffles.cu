@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(32) lower_half_shuffles(const float
 #ifdef MENDED
         v += __shfl_xor_sync(0xffff, v, 8);
 #else
-        v += __shfl_xor_sync(0xffffffff, v, 8); // fault: warp-mask
+        v += __shfl_xor_sync(0xffffffff, v, 8); // fault: warp-mask // true: deadlock
 #endif
         out[t] = v;
     }

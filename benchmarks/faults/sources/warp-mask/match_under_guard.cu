@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(32) match_under_guard(int n, const 
         out[t] = same;
 #else
     if (t < n)
-        out[t] = __match_any_sync(0xffffffff, in[t]); // fault: warp-mask
+        out[t] = __match_any_sync(0xffffffff, in[t]); // fault: warp-mask // true: deadlock
     __syncwarp();
     out[t] += 1;
 #endif
