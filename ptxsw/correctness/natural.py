@@ -50,7 +50,7 @@ class Natural(Struct, frozen=True, dict=True):
             if s.parameter.pointee is None and not is_float(s.parameter.type)
         )  # fmt: skip
 
-    def whole(self, slot: Slot) -> bool:
+    def whole(self, slot: ArgumentPlace) -> bool:
         """Does a parameter point to whole numbers?"""
         return slot.parameter.pointee is not None and not is_float(slot.parameter.pointee)
 
