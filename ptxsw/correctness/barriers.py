@@ -5,13 +5,12 @@
     bar.sync 0;
     END: ret;
 
-A branch chooses between barriers if other events (`segments`) may come next on its sides. If each
-such branch is proved to go one way for all threads of a block, in the same iterations of the loops
-around it, then they are at the same barrier in the same iterations, or have ended: by induction,
-from one event to the next all threads pass the same such branches until they come to the next one.
-Who ends early is missed by nobody: a barrier waits for those that live. But nothing orders what it
-did last with what the others do later. Who goes past a barrier and on, to where the paths meet
-again, has not ended early.
+If each branch that chooses between the next events (`choices`) is proved to go one way for all
+threads of a block, in the same iterations of the loops around it, then they are at the same barrier
+in the same iterations, or have ended: by induction, from one event to the next. Who ends early is
+missed by nobody: a barrier waits for those that live. But nothing orders what it did last with what
+the others do later. Who goes past a barrier and on, to where the paths meet again, has not ended
+early.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from functools import cached_property
 from math import prod
 
 from ptxsw.analysis.divergence import ends_at_once
+from ptxsw.correctness.choices import choosing
 from ptxsw.correctness.segments import (
     END,
     EXIT,
     Event,
     Segment,
     Segments,
-    coming,
     cut,
     loop_events,
     sides,
@@ -95,9 +94,8 @@ class BlockBarriers:
         found: set[int] = set()
         self._uniform = found
         for header in self.cfg.loops:
-            inside = loop_events(self.segments, header)
-            nexts = coming(inside)
-            if all(self.one_way(s) for s in inside if _chooses(sides(s, nexts))):
+            deciding = choosing(self.segments, loop_events(self.segments, header))
+            if all(self.one_way(self.segments.all[number]) for number in deciding):
                 found.add(header)
         return frozenset(found)
 
@@ -127,11 +125,11 @@ class BlockBarriers:
     def parting(self) -> tuple[int, ...]:
         """The branches that may send threads of one block to different barriers."""
         self.uniform_loops  # noqa: B018 (outer loops depend on inner ones)
-        nexts = self.segments.next
+        deciding = choosing(self.segments, self.segments.all)
         return tuple(
             s.end - 1
             for s in self.segments.all
-            if (_chooses(sides(s, nexts)) or self._is_guarded(s) or self._goes_past(s))
+            if (s.number in deciding or self._is_guarded(s) or self._goes_past(s))
             and not self.one_way(s)
         )
 
@@ -152,8 +150,11 @@ class BlockBarriers:
         """Segments at whose ends some threads may end while others go on to a barrier."""
         self.uniform_loops  # noqa: B018
         nexts = self.segments.next
+        deciding = choosing(self.segments, self.segments.all, ends=True)
         return tuple(
-            s for s in self.segments.all if _parts_with_end(sides(s, nexts)) and not self.one_way(s)
+            s
+            for s in self.segments.all
+            if s.number in deciding and _parts_with_end(sides(s, nexts)) and not self.one_way(s)
         )
 
 
@@ -171,17 +172,10 @@ def _paths_are_shared(
     return True
 
 
-def _chooses(choices: Sequence[frozenset[Event]]) -> bool:
-    """May threads that live come to different events on the sides of a branch?"""
-    living = [side - {(EXIT, -1)} for side in choices]
-    living = [side for side in living if side]
-    return len(living) > 1 and (len({*living}) > 1 or len(living[0]) > 1)
-
-
 def _parts_with_end(choices: Sequence[frozenset[Event]]) -> bool:
     """May some threads end and others go on?"""
-    ends = [(EXIT, -1) in side for side in choices]
-    goes_on = [bool(side - {(EXIT, -1)}) for side in choices]
+    ends = [END in side for side in choices]
+    goes_on = [bool(side - {END}) for side in choices]
     return any(
         one and other and a != b for a, one in enumerate(ends) for b, other in enumerate(goes_on)
     )

@@ -14,10 +14,11 @@ like. A guarded barrier is a branch: who does not take part goes past it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ptxsw.flow.cfg import Cfg, ends_block
 from ptxsw.flow.flow_graph import Block
@@ -64,19 +65,16 @@ class Segments(Struct, frozen=True, dict=True):
         return {at: s.number for s in self.all for at in range(s.start, s.end)}
 
     @cached_property
-    def next(self) -> tuple[frozenset[Event], ...]:
+    def next(self) -> Mapping[int, frozenset[Event]]:
         """The events that may be the next from the start of each segment."""
         return coming(self.all)
 
-    @cached_property
-    def before(self) -> tuple[tuple[int, ...], ...]:
-        """The segments from which an edge leads to each, over an event or not."""
-        found: list[list[int]] = [[] for _ in self.all]
-        for segment in self.all:
-            for edge in segment.edges:
-                if edge.to is not None:
-                    found[edge.to].append(segment.number)
-        return tuple(map(tuple, found))
+    def round_again(self, segment: Segment, edge: Edge) -> int | None:
+        """The header of the loop that an edge goes round."""
+        to = None if edge.to is None else self.all[edge.to].block
+        if to is None or edge.to != self.first[to] or to not in self.cfg.loops:
+            return None
+        return to if (segment.block, to) in self.cfg.retreating else None
 
     def sides(self, number: int) -> tuple[frozenset[Event], ...]:
         """What may be next on each way on from a segment."""
@@ -95,7 +93,7 @@ class Segments(Struct, frozen=True, dict=True):
         return frozenset(found)
 
 
-def sides(segment: Segment, nexts: tuple[frozenset[Event], ...]) -> tuple[frozenset[Event], ...]:
+def sides(segment: Segment, nexts: Mapping[int, frozenset[Event]]) -> tuple[frozenset[Event], ...]:
     """What may be next on each way on from a segment."""
     found: list[frozenset[Event]] = []
     for edge in segment.edges:
@@ -106,14 +104,22 @@ def sides(segment: Segment, nexts: tuple[frozenset[Event], ...]) -> tuple[frozen
     return tuple(found)
 
 
-def coming(segments: tuple[Segment, ...]) -> tuple[frozenset[Event], ...]:
-    """The events that may be the next from the start of each segment."""
-    nexts = tuple([frozenset[Event]()] * len(segments))
-    while True:
-        new = tuple(frozenset().union(*sides(s, nexts)) for s in segments)
-        if new == nexts:
-            return nexts
-        nexts = new
+def coming(
+    segments: Sequence[Segment], known: Mapping[int, frozenset[Event]] = MappingProxyType({})
+) -> dict[int, frozenset[Event]]:
+    """The events that may be the next from the start of each segment, but for those of which they
+    are `known`."""
+    nexts = {s.number: known.get(s.number, frozenset[Event]()) for s in segments}
+    open_ones = [s for s in reversed(segments) if s.number not in known]
+    changed = True
+    while changed:
+        changed = False
+        for segment in open_ones:
+            new = frozenset[Event]().union(*sides(segment, nexts))
+            if new != nexts[segment.number]:
+                nexts[segment.number] = new
+                changed = True
+    return nexts
 
 
 def cut(cfg: Cfg, body: Body, barriers: frozenset[int]) -> Segments:
@@ -162,14 +168,12 @@ def _leaving(
 
 
 def loop_events(segments: Segments, header: int) -> tuple[Segment, ...]:
-    """The segments of a loop, with what ends an iteration as events: back, or out of the loop.
-    Those outside have no edges."""
-    cfg = segments.cfg
-    loop = cfg.loops[header]
+    """The segments of a loop, with what ends an iteration as events: back, or out of the loop."""
+    loop = segments.cfg.loops[header]
     made: list[Segment] = []
-    for segment in segments.all:
+    for segment in (s for s in segments.all if s.block in loop.blocks):
         edges: list[Edge] = []
-        for edge in segment.edges if segment.block in loop.blocks else ():
+        for edge in segment.edges:
             to = None if edge.to is None else segments.all[edge.to].block
             if to is None:
                 edges.append(Edge(END, None))
@@ -179,7 +183,5 @@ def loop_events(segments: Segments, header: int) -> tuple[Segment, ...]:
                 edges.append(Edge((AGAIN, header), None))
             else:
                 edges.append(Edge(None, edge.to))
-        made.append(
-            Segment(segment.number, segment.block, segment.start, segment.end, tuple(edges))
-        )
+        made.append(structs.replace(segment, edges=tuple(edges)))
     return tuple(made)

@@ -83,6 +83,9 @@ PROVED = {
         "@%p6 bra IN;\nbar.sync 0;",
     ),
     "an end in a loop": ROUNDS.replace("HERE", "bar.sync 0;\n@%p1 ret;"),
+    "an arm of threads before the last test of a loop": ROUNDS.replace(
+        "HERE", "bar.sync 0;\n@%p1 bra OVER;\nst.shared.u32 [tile], %r1;\nOVER:"
+    ) + "\nbar.sync 0;",
     "any": "bar.red.or.pred %p5, 0, %p1;\nbar.red.popc.u32 %r9, 0, %p1;",
     "trap": "@!%p1 bra OVER;\ntrap;\nOVER: bar.sync 0;",
 }  # fmt: skip
