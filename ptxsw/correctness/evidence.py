@@ -13,6 +13,7 @@ from time import thread_time
 from msgspec import Struct
 
 from ptxsw.correctness.subject import Subject
+from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.ir import Symbol, leaves
 from ptxsw.simt import RACE, SAME, Conflict, Races, RunError
@@ -303,7 +304,7 @@ class _Sight(Struct, frozen=True):
     def _in_buffer(self, name: str, start: int, address: int) -> str:
         called = self.names.get(start)
         if called is None:
-            return f"byte {address - start} of {name}"
+            return f"byte {address - start} of {readable(name) or name}"
         data = {n: d for n, (_, d) in zip(self.names.values(), buffers(self.launch), strict=False)}
         one = data.get(called)
         if one is None:
@@ -319,4 +320,4 @@ def _in_shared(program: Program, address: int) -> str:
     if not starts:
         return f"byte {address - SHARED} of shared memory"
     at, name = max(starts)
-    return f"byte {address - at} of {name}"
+    return f"byte {address - at} of {readable(name) or name}"

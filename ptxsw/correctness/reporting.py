@@ -7,6 +7,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from ptxsw.correctness.deciding import checked
+from ptxsw.correctness.drawing import drawing
 from ptxsw.correctness.fault_rules import RULES
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Verdict
@@ -54,4 +55,5 @@ def finding(subject: Subject, fault: Fault) -> model.Finding:
         condition=fault.condition or None,
         witness=None if fault.witness is None else fault.witness.json(),
         threads=fault.threads,
+        drawing=drawing(subject, fault),
     )  # fmt: skip

@@ -51,9 +51,10 @@ class Suspect(Struct, frozen=True):
 class Fault(Struct, frozen=True):
     """A fault that was shown, or proved possible where the interpreter cannot run the kernel.
 
-    `index` and `other` are instructions; `threads` are the two threads in words; `what` says what
-    happens, `advice` what to do. `condition` is an undeclared block, size or overlap that the fault
-    needs. `level` is "error" only with a `witness`, the launch that `ptxsw run --launch` replays.
+    `index` and `other` are instructions; `threads` are the two threads in words, and `acts` what
+    each of them does there; `what` says what happens, `advice` what to do. `condition` is an
+    undeclared block, size or overlap that the fault needs. `level` is "error" only with a
+    `witness`, the launch that `ptxsw run --launch` replays.
     """
 
     rule: str
@@ -66,6 +67,7 @@ class Fault(Struct, frozen=True):
     condition: str = ""
     witness: Launch | None = None
     measure: str = ""
+    acts: tuple[str, ...] = ()
 
 
 class Proof(Struct, frozen=True):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ptxsw.correctness.drawing import between, line_of
 from ptxsw.correctness.evidence import ShownFault
 from ptxsw.correctness.origins import Slices
 from ptxsw.correctness.subject import Subject
@@ -18,8 +21,15 @@ def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: 
         what += f", in blocks of {condition}"
     return Fault(
         evidence.rule, level, evidence.index, what, advice, evidence.other,
-        tuple(map(_thread, evidence.places)), condition, launch,
+        tuple(map(_thread, evidence.places)), condition, launch, acts=tuple(_acts(evidence)),
     )  # fmt: skip
+
+
+def _acts(evidence: ShownFault) -> Iterator[str]:
+    """What each of two threads does."""
+    if evidence.other is not None:
+        for writes in evidence.writes:
+            yield f"{'writes' if writes else 'reads'} {evidence.byte}"
 
 
 def _thread(place: ThreadPlace) -> str:
@@ -49,24 +59,24 @@ _ADVICE = {
 def _race(subject: Subject, evidence: ShownFault) -> tuple[str, str]:
     assert evidence.other is not None
     later, earlier = evidence.places
-    here, there = (subject.line(i) for i in (evidence.index, evidence.other))
+    here, there = (line_of(subject, i) for i in (evidence.index, evidence.other))
     does = ["writes" if writes else "reads" for writes in evidence.writes]
-    where = "the same instruction" if evidence.index == evidence.other else f"line {there}"
+    where = "the same instruction" if evidence.index == evidence.other else there
     what = (
         f"{_thread(later)} {does[0]} {evidence.byte}, which {_thread(earlier)} {does[1]} at {where}"
     )
     if evidence.rule == "async-wait":
         return (
             f"{what} by a copy that it has not waited for",
-            f"wait for the copy before line {here}: `__pipeline_wait_prior(0)`, "
+            f"wait for the copy before {here}: `__pipeline_wait_prior(0)`, "
             "and then for the other threads: `__syncthreads()`",
         )
     if evidence.same:
         return f"{what}: both write the same value", "let one thread write it"
-    return f"{what}, and nothing orders them", _mend(subject, evidence, here, there)
+    return f"{what}, and nothing orders them", _mend(subject, evidence)
 
 
-def _mend(subject: Subject, evidence: ShownFault, here: int, there: int) -> str:
+def _mend(subject: Subject, evidence: ShownFault) -> str:
     later, earlier = evidence.places
     if evidence.other is not None and _updates(subject, evidence.index, evidence.other):
         same = _memory(subject, evidence.index) == _memory(subject, evidence.other)
@@ -79,15 +89,15 @@ def _mend(subject: Subject, evidence: ShownFault, here: int, there: int) -> str:
             "let each block write elements of its own, use an atomic operation, "
             "or leave what follows to another launch"
         )
-    if here == there:
+    if evidence.other is None or evidence.index == evidence.other:
         return "let one thread write it, or use an atomic operation"
-    return f"put `__syncthreads()` between lines {min(here, there)} and {max(here, there)}"
+    return f"put `__syncthreads()` {between(subject, evidence.other, evidence.index)}"
 
 
 def _updates(subject: Subject, one: int, two: int) -> bool:
     """Is what one of two instructions stores made of what the other loads?"""
-    slices = Slices(subject.cfg, frozenset())
-    return two in slices.stored_from(one) or one in slices.stored_from(two)
+    slices, (load, store) = Slices(subject.cfg, frozenset()), sorted((one, two))
+    return load in slices.stored_from(store)
 
 
 def _memory(subject: Subject, index: int) -> list[Mem]:

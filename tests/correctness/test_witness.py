@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.analysis.warps import Block
+from ptxsw.correctness.drawing import drawing
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Proof
 from ptxsw.correctness.witness import search
@@ -115,8 +116,22 @@ def test_a_fault_is_at_the_access_that_comes_second_and_names_the_byte() -> None
     assert cfg.instructions[fault.index].name == "ld.shared.f32"
     assert fault.other is not None
     assert cfg.instructions[fault.other].name == "st.shared.f32"
-    assert "of _ZZ9transposeE1s, which thread" in fault.what
+    assert "of transpose::s, which thread" in fault.what
     assert len(fault.threads) == 2
+    assert drawing(subject("shown", "transpose"), fault) == (
+        "thread   at       instruction                 what it does",
+        "(0,1,0)  PTX 323  st.shared.f32 [%r17], %f1;  writes byte 68 of transpose::s",
+        "                  -- no barrier --",
+        "(1,0,0)  PTX 337  ld.shared.f32 %f2, [%r21];  reads byte 68 of transpose::s",
+    )
+
+
+def test_what_another_iteration_does_wants_a_barrier_behind_it() -> None:
+    text = program("turns").source.text
+    (fault,) = found("turns", "turns", (64, 1, 1))
+    assert "before the next iteration comes to line 13" in fault.advice, text
+    told = drawing(subject("turns", "turns"), fault)
+    assert [line.split()[1] for line in (told[1], told[3])] == ["turns.cu:15", "turns.cu:13"]
 
 
 def test_as_many_keys_as_fit_are_tried_and_more_threads_have_to_meet() -> None:
