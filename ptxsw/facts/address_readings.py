@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from ptxsw.facts.conditions import comparisons
 from ptxsw.facts.grid import Grid, Unbounded, loop_counted
 from ptxsw.facts.iteration_bounds import line_in_loop
-from ptxsw.facts.ranges import MAY_WRAP, Bounds, PathBounds
+from ptxsw.facts.ranges import MAY_WRAP, PathBounds, Side
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, factors, ones, positive, split
@@ -52,7 +52,7 @@ class Reading(PathBounds):
 
     def __init__(self, grid: Grid, told: Iterable[Term], given: Iterable[Term] = ()) -> None:
         super().__init__(grid, told, given)
-        self._found: dict[Term, tuple[Bounds, Needs] | None] = {}
+        self._found: dict[Term, tuple[tuple[Side, Side], Needs]] = {}
 
     def _reading(self, term: Term) -> Polynomial:
         if term.kind is op.OR and term.args[1].kind is op.CONST:
@@ -146,17 +146,52 @@ class Reading(PathBounds):
         if high > 0:
             self.needs[excess * excess.denominator] = None
 
-    def bounds(self, atom: Term) -> tuple[Bounds, Needs] | None:
-        """The lowest and the highest value of an atom, over what all threads share, and what that
-        needs; None where there are none."""
+    def sides(self, atom: Term) -> tuple[Side, Side]:
+        # Whoever asks is told what the bounds need, and not the first one only.
+        sides, needs = self._sides(atom)
+        self.needs.update(dict.fromkeys(needs))
+        return sides
+
+    def _sides(self, atom: Term) -> tuple[tuple[Side, Side], Needs]:
         if atom not in self._found:
             before, self.needs = self.needs, {}
-            try:
-                self._found[atom] = self.bound(atom), tuple(self.needs)
-            except Unbounded:
-                self._found[atom] = None
+            low, high = super().sides(atom)
+            if isinstance(high, Polynomial):
+                high = self._narrowed(atom, high)
+            self._found[atom] = (low, high), tuple(self.needs)
             self.needs = before
         return self._found[atom]
+
+    def least(self, atom: Term) -> tuple[Polynomial, Needs] | None:
+        """The lowest value of an atom, over what all threads share, and what that needs; None where
+        there is none."""
+        (low, _), needs = self._sides(atom)
+        return (low, needs) if isinstance(low, Polynomial) else None
+
+    def most(self, atom: Term) -> tuple[Polynomial, Needs] | None:
+        """The same of the highest value."""
+        (_, high), needs = self._sides(atom)
+        return (high, needs) if isinstance(high, Polynomial) else None
+
+    def _narrowed(self, atom: Term, high: Polynomial) -> Polynomial:
+        """The highest value of a quotient or remainder by a number, as far as what is divided has
+        one."""
+        by = _divisor(atom) if atom.kind in _DIVISIONS else None
+        if by is None or high.number is None:
+            return high
+        before = dict(self.needs)
+        most: int | None = None
+        try:
+            _, whole = self.extremes(self.number(atom.args[0], signed=False))
+            most = whole.number
+        except Unbounded:
+            pass
+        if most is not None and atom.kind is not op.UREM:
+            most //= by
+        if most is not None and most < high.number:
+            return Polynomial.constant(most)
+        self.needs = before
+        return high
 
     def lines(self, value: Polynomial) -> Iterator[Fact]:
         """That what grows in a loop, `start + step · count`, is below the end of the loop."""

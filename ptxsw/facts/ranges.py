@@ -40,6 +40,7 @@ _OWN_BOUND = PathFact(None, (), "its bounds depend on themselves")
 
 _Value = TypeVar("_Value")
 Bounds = tuple[Polynomial, Polynomial]
+Side = Polynomial | Unbounded
 
 
 class Range(Struct, frozen=True):
@@ -122,7 +123,7 @@ class PathBounds:
         self._told, self._more = tuple(told), tuple(given)
         self.given = (*self._told, *self._more)
         self.needs: dict[Polynomial, None] = {}
-        self._bounds: dict[Term, Bounds] = {}
+        self._bounds: dict[Term, tuple[Side, Side]] = {}
         self._read: dict[Term, Polynomial] = {}
 
     def _once(self, what: str, find: Callable[[PathBounds], _Value], *of: Term) -> _Value:
@@ -311,9 +312,14 @@ class PathBounds:
 
     def bound(self, atom: Term) -> Bounds:
         """The lowest and the highest value of an atom for any thread."""
+        low, high = self.sides(atom)
+        return _known(low), _known(high)
+
+    def sides(self, atom: Term) -> tuple[Side, Side]:
+        """The same, or for each why there is none."""
         interval = self._bounds.get(atom)
         if interval is None:
-            bounds: dict[str, Polynomial | Unbounded] = {"low": Polynomial()}  # as of any atom
+            bounds: dict[str, Side] = {"low": Polynomial()}  # as of any atom
             try:
                 bounds["high"] = self._highest(atom)
             except Unbounded as reason:
@@ -321,7 +327,7 @@ class PathBounds:
             for side, value, needs in self._once("told", PathBounds._decisions).get(atom, ()):
                 bounds[side] = value
                 self.needs.update(dict.fromkeys(needs))
-            interval = self._bounds[atom] = _known(bounds["low"]), _known(bounds["high"])
+            interval = self._bounds[atom] = bounds["low"], bounds["high"]
         return interval
 
     def _highest(self, atom: Term) -> Polynomial:
@@ -380,7 +386,7 @@ class PathBounds:
         return None
 
 
-def _known(bound: Polynomial | Unbounded) -> Polynomial:
+def _known(bound: Side) -> Polynomial:
     """Raises Unbounded where it is the reason why there is none."""
     if isinstance(bound, Unbounded):
         raise bound

@@ -7,7 +7,7 @@ bounded before the atoms in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field
 
@@ -15,10 +15,10 @@ from ptxsw.facts.address_readings import Fact, Needs, Spot
 from ptxsw.facts.grid import Grid
 from ptxsw.facts.grid_facts import Facts, proved
 from ptxsw.facts.launch_conditions import is_promise, plain_condition
-from ptxsw.facts.ranges import Bounds
+from ptxsw.facts.ranges import OPAQUE_BITS
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
-from ptxsw.terms.node import Term
+from ptxsw.terms.node import Term, ones
 from ptxsw.terms.polynomial import Polynomial
 
 _MOST_STEPS = 64
@@ -103,14 +103,22 @@ class ThreadBounds:
 
     # ------------------------------------------------------------ bounds
 
-    def bounds(self, atom: Term, natural: bool) -> tuple[Bounds, Needs] | None:
-        """The least and the highest value of an atom of either thread. `natural`: of the place of a
-        thread as block and grid have it, where a condition says more."""
+    def _bound(self, atom: Term, *, up: bool, natural: bool) -> tuple[Polynomial, Needs] | None:
+        """The least or the highest value of an atom of either thread. `natural`: as block, grid or
+        its bits have it, where a condition says more."""
         spot, name = self._own.get(atom, (self.first, atom))
-        told, size = spot.reading.bounds(name), self._size_along(name)
-        if size is None or (told is not None and told[0][1].number is not None):
+        if not up:
+            return spot.reading.least(name)
+        told, plain = spot.reading.most(name), self._natural(name)
+        if plain is None or (told is not None and told[0].number is not None):
             return told
-        return ((Polynomial(), size - 1), ()) if natural or size.number is not None else told
+        return (plain, ()) if natural or plain.number is not None or told is None else told
+
+    def _natural(self, atom: Term) -> Polynomial | None:
+        size = self._size_along(atom)
+        if size is not None:
+            return size - 1
+        return Polynomial.constant(ones(atom)) if ones(atom) >> OPAQUE_BITS == 0 else None
 
     def _size_along(self, atom: Term) -> Polynomial | None:
         """How many threads of a block, or blocks, there are where an atom is the number of one."""
@@ -140,16 +148,16 @@ class ThreadBounds:
                 value = less
                 continue
             atom = max(varying, key=lambda a: a.id)
-            parted, bounds = value.parted(atom), self.bounds(atom, natural)
-            if parted is None or bounds is None:
+            parted = value.parted(atom)
+            if parted is None:
                 return None
             factor, rest = parted
             low, high = self.grid.span(factor)
-            if low < 0 < high:
+            bound = self._bound(atom, up=up == (low >= 0), natural=natural)
+            if low < 0 < high or bound is None:
                 return None
-            (least, most), more = bounds
-            needs.update(dict.fromkeys(more))
-            value = rest + factor * (most if up == (low >= 0) else least)
+            needs.update(dict.fromkeys(bound[1]))
+            value = rest + factor * bound[0]
         return None
 
     def _without_sum(
@@ -157,17 +165,15 @@ class ThreadBounds:
     ) -> Polynomial | None:
         """The value with a bound in the place of a sum in it that has one."""
         for total, most, more in self._bounded_sums():
-            atom = max((a for a in total.atoms if self.is_own(a)), key=lambda a: a.id)
-            times, inside = value.parted(atom), total.parted(atom)
-            unit = None if inside is None else inside[0].number
-            if times is None or unit is None or not times[0].items:
+            own = [a for a in total.atoms if self.is_own(a)]
+            ratio = _ratio(value, total, own)
+            if ratio is None:
                 continue
-            ratio = times[0] / unit
             low, high = self.grid.span(ratio)
             rest = value - ratio * total
-            if (low < 0 if up else high > 0) or not ratio.is_whole:
+            if low < 0 if up else high > 0:
                 continue
-            if rest.atoms.isdisjoint(a for a in total.atoms if self.is_own(a)):
+            if rest.atoms.isdisjoint(own):
                 needs.update(dict.fromkeys(more))
                 return rest + ratio * most
         return None
@@ -238,14 +244,25 @@ class ThreadBounds:
 
     def pinned(self, atom: Term, evidence: DistanceProof) -> bool:
         """Have both threads one value of an atom, the same for all threads that get there?"""
-        mine, others = self.first.reading.bounds(atom), self.second.reading.bounds(atom)
-        if mine is None or others is None:
+        readings = self.first.reading, self.second.reading
+        sides = [side(atom) for one in readings for side in (one.least, one.most)]
+        known = [side for side in sides if side is not None]
+        if len(known) < len(sides) or len({bound for bound, _ in known}) > 1:
             return False
-        (low, high), needs = mine
-        if low != high or others[0] != mine[0]:
-            return False
-        evidence.needs.update(dict.fromkeys((*needs, *others[1])))
+        evidence.needs.update(dict.fromkeys(need for _, needs in known for need in needs))
         return True
+
+
+def _ratio(value: Polynomial, total: Polynomial, own: Sequence[Term]) -> Polynomial | None:
+    """How often a sum may be in a value, judging by one of its atoms that has a number there."""
+    for atom in own:
+        inside = total.parted(atom)
+        unit = None if inside is None else inside[0].number
+        times = value.parted(atom) if unit else None
+        if times is not None and unit is not None:
+            ratio = times[0] / unit
+            return ratio if ratio.items and ratio.is_whole else None
+    return None
 
 
 def _falls(value: Polynomial, grid: Grid) -> bool:

@@ -124,7 +124,8 @@ class TwoThreads:
         """Do the accesses have a byte in common, made by two different threads?"""
         counters = frozenset((h, n) for h, n in meeting.counters.items() if n is not None)
         first, second = ((a.index, a.kind) for a in (meeting.first, meeting.second))
-        key = first, second, meeting.same_block, counters, meeting.iterations
+        known = meeting.iterations, meeting.differs
+        key = first, second, meeting.same_block, counters, known
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answers[key] = self._asked(meeting)
