@@ -31,6 +31,11 @@ _SIGN = 31
 _DIVISIONS = frozenset({op.UDIV, op.UREM, op.EXTRACT})
 
 
+def _is_count(index: Term) -> bool:
+    """Is it the count of a loop's iterations, in fewer bits?"""
+    return index.kind is op.EXTRACT and index.value == 0 and bool(loop_counted(index.args[0]))
+
+
 def _divisor(term: Term) -> int | None:
     """The number by which a quotient or remainder divides, rounding down."""
     if term.kind is op.EXTRACT:
@@ -84,7 +89,7 @@ class Reading(PathBounds):
 
     def _part(self, part: Term, extended: Term) -> Polynomial:
         """A part of an index as a number, with the sign that the index has."""
-        if positive(part) or self.grid.is_parameter(part):
+        if positive(part) or self.grid.is_parameter(part) or _is_count(part):
             return self.read(part)
         extend = self.terms.sext if extended.kind is op.SEXT else self.terms.zext
         return Polynomial.atom(extend(part, extended.width))

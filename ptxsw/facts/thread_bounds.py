@@ -19,6 +19,7 @@ from ptxsw.facts.ranges import OPAQUE_BITS
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones
+from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
 
 _MOST_STEPS = 64
@@ -121,11 +122,16 @@ class ThreadBounds:
         return Polynomial.constant(ones(atom)) if ones(atom) >> OPAQUE_BITS == 0 else None
 
     def _size_along(self, atom: Term) -> Polynomial | None:
-        """How many threads of a block, or blocks, there are where an atom is the number of one."""
-        kind, _, axis = str(atom.value).partition(".")
-        if atom.kind is not op.ATOM or kind not in ("%tid", "%ctaid"):
+        """How many there are, where an atom is the number of a thread or a block."""
+        if atom.kind is not op.ATOM:
             return None
-        return self.grid.size(f"%n{kind[1:]}.{axis}")
+        kind, _, axis = str(atom.value).partition(".")
+        if kind in ("%tid", "%ctaid"):
+            return self.grid.size(f"%n{kind[1:]}.{axis}")
+        if atom.origin is Origin.GRID_INDEX:
+            axis = kind[-1]
+            return self.grid.size(f"%ntid.{axis}") * self.grid.size(f"%nctaid.{axis}")
+        return None
 
     def extreme(
         self,
