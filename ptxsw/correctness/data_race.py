@@ -9,7 +9,7 @@ may touch one byte there. Between blocks nothing orders plain accesses at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 
 from msgspec import Struct
@@ -70,17 +70,21 @@ def unordered(
     subject: Subject, found: tuple[Touch, ...], barriers: BlockBarriers | None = None
 ) -> Iterator[Unordered]:
     """The touches that would race if they met."""
-    yield from _within(subject, found, barriers or subject.barriers)
+    yield from within(subject, found, barriers or subject.barriers, _races)
     seen = [touch for touch in found if not touch.is_shared]
     for a, b in combinations_with_replacement(seen, 2):
         if conflict(a, b, same_block=False):
             yield Unordered(a, b, False)
 
 
-def _within(
-    subject: Subject, found: tuple[Touch, ...], barriers: BlockBarriers
+def within(
+    subject: Subject,
+    found: tuple[Touch, ...],
+    barriers: BlockBarriers,
+    wanted: Callable[[Touch, Touch], bool],
 ) -> Iterator[Unordered]:
-    """Those of one block. Where threads may part at barriers, these order nothing."""
+    """Those of one block that are `wanted`. Where threads may part at barriers, these order
+    nothing."""
     if barriers.parting:
         barriers = barriers.less(barriers.meeting)
     by_index: dict[int, list[Touch]] = {}
@@ -90,7 +94,7 @@ def _within(
     def pairs(a: int, b: int) -> Iterator[tuple[Touch, Touch]]:
         for one in by_index[a]:
             for two in by_index[b]:
-                if conflict(one, two, same_block=True):
+                if wanted(one, two):
                     yield one, two
 
     intervals = Intervals(barriers, subject.budget.check)
@@ -102,6 +106,10 @@ def _within(
 def answered(subject: Subject, pairs: Iterator[Unordered]) -> Proof:
     """Can any of some touches meet that nothing orders? The suspects are of this rule."""
     return _Question(subject).proof(pairs)
+
+
+def _races(one: Touch, two: Touch) -> bool:
+    return conflict(one, two, same_block=True)
 
 
 def meeting(subject: Subject, pair: Unordered) -> Meeting:

@@ -6,7 +6,7 @@ are proved, too, where nobody asked for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ptxsw.correctness.fault_rules import RULES, FaultRule
 from ptxsw.correctness.subject import Subject
@@ -37,7 +37,7 @@ def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
         }
         faults += _shown(subject, left)
     verdicts = {rule.name: _verdict(rule.name, proofs, faults) for rule in asked}
-    told = [f for f in faults if f.rule in verdicts]
+    told = [f for f in faults if f.rule in verdicts and verdicts[f.rule].kind is VerdictKind.FOUND]
     told.sort(key=lambda f: (-LEVELS.index(f.level), f.index))
     return Checked(subject.function.name, verdicts, tuple(told))
 
@@ -77,16 +77,29 @@ def _verdict(
     if proof is None:
         return Verdict(VerdictKind.ABSENT, NOTHING)
     own = [fault for fault in faults if fault.rule == name]
-    if own:
+    leans = next(_leaning(name, proof, proofs, faults, above), None)
+    if any(fault.level != "note" or fault.witness is not None for fault in own) or (
+        own and leans is None
+    ):
         return Verdict(VerdictKind.FOUND, own[0].measure or own[0].what, own[0].condition)
     if proof.unknown or proof.open:
         why = proof.unknown or next((s.why for s in proof.open if s.why), "not decided")
         return Verdict(VerdictKind.UNKNOWN, why)
-    for other in sorted(proof.needs - above - {name}):
-        if other not in proofs:
-            return Verdict(VerdictKind.UNKNOWN, f"it leans on {other}, which is not looked for")
-        verdict = _verdict(other, proofs, faults, above | {name})
-        if verdict.kind is not VerdictKind.ABSENT:
-            return Verdict(VerdictKind.UNKNOWN, f"it leans on {other}, which is {verdict.kind}")
+    if leans is not None:
+        return leans
     assumptions = tuple(sorted(proof.assumptions))
     return Verdict(VerdictKind.ABSENT, proof.reason, proof.condition, assumptions)
+
+
+def _leaning(
+    name: str, proof: Proof, proofs: Mapping[str, Proof | None], faults: Iterable[Fault],
+    above: frozenset[str],
+) -> Iterator[Verdict]:  # fmt: skip
+    """That a rule is not absent on which a proof leans."""
+    for other in sorted(proof.needs - above - {name}):
+        if other not in proofs:
+            yield Verdict(VerdictKind.UNKNOWN, f"it leans on {other}, which is not looked for")
+            continue
+        verdict = _verdict(other, proofs, faults, above | {name})
+        if verdict.kind is not VerdictKind.ABSENT:
+            yield Verdict(VerdictKind.UNKNOWN, f"it leans on {other}, which is {verdict.kind}")

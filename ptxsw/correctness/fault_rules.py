@@ -98,6 +98,12 @@ RULES: tuple[FaultRule, ...] = (
         "async_wait",
     ),
     FaultRule(
+        "redundant-barrier",
+        "A barrier without which the kernel is still free of races.",
+        "each barrier is needed",
+        "redundant_barrier",
+    ),
+    FaultRule(
         "ptxas-warning",
         "ptxas could not keep asynchronous products apart, or a register budget.",
         "no warnings of ptxas",

@@ -26,6 +26,8 @@ _READ_APART = frozenset({"tex", "suld", "txq", "suq", "tld4"})
 _SHARED = 32  # bits of an address
 _ROW = 128  # bits of a matrix that a lane names for `ldmatrix` and `stmatrix`
 _STRONG = frozenset({"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "sc"})
+_SUMS = frozenset({"add", "min", "max", "and", "or", "xor"})
+_ROUNDED = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"})
 _NARROW = frozenset({"cta", "cluster"})
 _FOLLOWED = frozenset({"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix"})
 
@@ -41,6 +43,7 @@ class Touch(Struct, frozen=True):
     wide: bool = False
     constant: bool = False
     lasting: bool = False
+    commutes: bool = False  # an update that nobody reads the result of, with others of its name
 
     @property
     def index(self) -> int:
@@ -62,12 +65,26 @@ def conflict(a: Touch, b: Touch, same_block: bool) -> bool:
 
 def touches(subject: Subject) -> tuple[Touch, ...]:
     """The accesses to memory that other threads see, in the order of the text."""
+    cfg = subject.cfg
+    read = {reg for at in cfg.indices(cfg.order) for reg in cfg.read[at]}
+    commuting = frozenset(
+        access.index
+        for access in subject.trace.accesses
+        if access.kind == "atomic"
+        and read.isdisjoint(cfg.written[access.index])
+        and _commutes(access.instruction)
+    )
     return tuple(
         touch
         for access in subject.trace.accesses
         if access.space not in _OWN and access.space not in ("tex", "surf")
-        for touch in _of(_narrowed(access, subject.trace.terms))
+        for touch in _of(_narrowed(access, subject.trace.terms), commuting)
     )
+
+
+def _commutes(update: Instruction) -> bool:
+    """Is it all one in which order updates of its name are made, as far as memory goes?"""
+    return bool(_SUMS & {*update.modifiers}) and isa.access_type(update) not in _ROUNDED
 
 
 def _narrowed(access: Access, terms: Terms) -> Access:
@@ -84,7 +101,7 @@ def _narrowed(access: Access, terms: Terms) -> Access:
     return structs.replace(access, variants=views)
 
 
-def _of(access: Access) -> Iterator[Touch]:
+def _of(access: Access, commuting: frozenset[int]) -> Iterator[Touch]:
     instruction = access.instruction
     names = {modifier.partition("::")[0] for modifier in instruction.modifiers}
     match instruction.opcode:
@@ -98,7 +115,10 @@ def _of(access: Access) -> Iterator[Touch]:
         case opcode:
             strong = opcode in ("atom", "red") or bool(names & _STRONG)
             wide = strong and not names & _NARROW
-            yield Touch(access, access.kind != "load", strong, wide, "nc" in names)
+            yield Touch(
+                access, access.kind != "load", strong, wide, "nc" in names,
+                commutes=access.index in commuting,
+            )  # fmt: skip
 
 
 def _copy(access: Access) -> Iterator[Touch]:

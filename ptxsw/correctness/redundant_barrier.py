@@ -1,0 +1,100 @@
+"""A barrier that keeps no two accesses apart which the other barriers do not.
+
+    st.shared.f32 [%r1], %f1;
+    bar.sync 0;                   this one, or the next
+    bar.sync 0;
+    ld.shared.f32 %f2, [%r2];
+
+The kernel is looked at without the barrier: whatever is unordered then, and was not before, must
+touch no common byte. That holds for strong accesses, too, but for sums and the like that nobody
+reads. Where releases, or copies on their way, may depend on barriers, nothing is said. It is a
+note: each barrier alone, of two that do the work of one.
+"""
+
+from __future__ import annotations
+
+from ptxsw.correctness import data_race
+from ptxsw.correctness.data_race import Unordered, meeting, within
+from ptxsw.correctness.reasons import proved_for
+from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.touches import Touch, touches
+from ptxsw.correctness.verdict import Fault, Proof
+from ptxsw.facts.two_threads import Apart, Meet
+from ptxsw.ptx import isa
+
+_RULE = "redundant-barrier"
+_WHAT = "Without this barrier the kernel is still free of races."
+_ADVICE = "Take it out, or keep it for what it costs: it orders nothing that other barriers do not."
+_RELEASING = frozenset({"release", "acquire", "acq_rel", "sc", "volatile", "mmio"})
+_MOST_BARRIERS = 24
+
+
+def occurs(subject: Subject) -> bool:
+    return bool(subject.barriers.meeting)
+
+
+def prove(subject: Subject) -> Proof:
+    barriers = subject.barriers
+    needs = frozenset({"data-race", "divergent-barrier"})
+    if data_race.occurs(subject):
+        races = data_race.prove(subject)
+        if races.open or races.unknown:
+            return Proof(unknown="whether there are data races is unknown", needs=needs)
+        needs |= races.needs
+    why = _depends(subject)
+    if why:
+        return Proof(unknown=why, needs=needs)
+    if len(barriers.meeting) > _MOST_BARRIERS:
+        return Proof(unknown="there are too many barriers", needs=needs)
+    faults: list[Fault] = []
+    unknown = ""
+    found = touches(subject)
+    before = set(within(subject, found, barriers, _order_matters))
+    for barrier in sorted(barriers.meeting):
+        answer = _keeps(subject, barrier, found, before)
+        if answer is False:
+            faults.append(Fault(_RULE, "note", barrier, _WHAT, _ADVICE))
+        elif answer is None:
+            unknown = f"what the barrier at line {subject.line(barrier)} keeps apart is unknown"
+    reason = f"each keeps accesses apart, {proved_for(subject)}"
+    return Proof((), "" if faults else unknown, reason, needs=needs, faults=tuple(faults))
+
+
+def _keeps(
+    subject: Subject, barrier: int, found: tuple[Touch, ...], before: set[Unordered]
+) -> bool | None:
+    """Does a barrier keep two accesses apart that would touch a byte, or tell something? None
+    where that is not known."""
+    if "red" in subject.cfg.instructions[barrier].modifiers:
+        return True
+    left = subject.barriers.less({barrier})
+    if left.parting:
+        return None
+    known: bool | None = False
+    for pair in within(subject, found, left, _order_matters):
+        subject.budget.check()
+        if pair in before:
+            continue
+        answer = subject.two_threads.ask(meeting(subject, pair))
+        if isinstance(answer, Meet):
+            return True
+        if not isinstance(answer, Apart) or answer.conditions:
+            known = None
+    return known
+
+
+def _order_matters(a: Touch, b: Touch) -> bool:
+    """Does it matter which of two accesses of a byte comes first?"""
+    if a.commutes and b.commutes:
+        return a.access.instruction.name != b.access.instruction.name
+    return a.write or b.write
+
+
+def _depends(subject: Subject) -> str:
+    """What may depend on barriers beyond the accesses of a block."""
+    for index in subject.cfg.indices(subject.cfg.order):
+        instruction = subject.cfg.instructions[index]
+        releases = isa.has(instruction, isa.Trait.FENCE) or _RELEASING & {*instruction.modifiers}
+        if releases or (instruction.opcode == "cp" and "async" in instruction.modifiers):
+            return f"{instruction.name} at line {subject.line(index)} may depend on barriers"
+    return ""
