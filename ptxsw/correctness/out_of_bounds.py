@@ -11,13 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxsw.correctness.arrays import NO_ACCESS, Arrays, InArray, touched_bytes
+from ptxsw.correctness.by_trying import offsets
 from ptxsw.correctness.kernel_values import KernelValues
+from ptxsw.correctness.loop_rounds import LoopRounds
 from ptxsw.correctness.preconditions import Preconditions
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.unfollowed import unfollowed, why_unbounded
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Mem, Symbol
 from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import Origin
@@ -63,6 +66,7 @@ class _Proving:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._values = KernelValues(subject)
+        self._rounds = LoopRounds(self._values)
         self._arrays = Arrays(subject)
         self._conditions = Preconditions(self._values)
         self._open: list[Suspect] = []
@@ -146,6 +150,10 @@ class _Proving:
         last = place.size - place.start - size
         low, high = values.bounds(given).signed(place.offset)
         if -place.start <= low and high <= last:
+            return
+        found = offsets(values, self._rounds, place.offset, given)
+        width = place.offset.width
+        if found is not None and all(-place.start <= wrapped(x, width) <= last for x in found):
             return
         claim = self._claim(place, size)
         needs = self._bound_by_sizes(place, last)

@@ -48,7 +48,7 @@ def prove(subject: Subject) -> Proof:
     if shared and len(shared) == len(left):
         shape = _shape(subject, shared)
         if shape is not None:
-            left, needs = [], frozenset({"divergent-barrier"})
+            left, needs = [], frozenset({"divergent-barrier", "warp-mask"})
             conditions.append("" if shape == subject.shape else _in_words(shape))
     suspects = [*registers.open, *(_suspect(subject, access) for access, _, _ in left)]
     unique = {suspect.index: suspect for suspect in suspects}

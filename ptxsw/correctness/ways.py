@@ -34,11 +34,13 @@ class Ways:
             return () if place < before else None
         needed: list[Term] = []
         while not cfg.dominates(block, end):
-            way = self._from_dominator(block)
-            if way is None:
-                return None
-            needed += way
-            block = cfg.idom[block]
+            above = cfg.idom[block]
+            if not self._joins(block, above):
+                way = self._from_dominator(block)
+                if way is None:
+                    return None
+                needed += way
+            block = above
             if block == end:
                 return None  # it comes later
         return tuple(needed)
@@ -87,6 +89,17 @@ class Ways:
             return False
         between = cfg.reached_from(cfg.blocks[above].successors, barred={block}) | {above}
         return between.isdisjoint(self._leaving)
+
+    def _joins(self, block: int, above: int) -> bool:
+        """Do the ways from a block join again at another one, without going elsewhere before?"""
+        cfg = self._cfg
+        between = cfg.reached_from(cfg.blocks[above].successors, barred={block})
+        return (
+            len(cfg.predecessors[block]) > 1
+            and block not in cfg.loops
+            and self._always_follows(block, above)
+            and all(cfg.dominates(above, each) for each in between)
+        )
 
     def _is_behind(self, block: int, above: int) -> bool:
         """Is a block on all ways from another one to the end?"""

@@ -18,19 +18,21 @@ from msgspec import Struct
 from ptxsw.correctness.arrays import Arrays, InArray, touched_bytes
 from ptxsw.correctness.barriers import meets_all
 from ptxsw.correctness.block_values import BlockValues
+from ptxsw.correctness.by_trying import offsets
 from ptxsw.correctness.kernel_values import KernelValues
+from ptxsw.correctness.loop_rounds import LoopRounds
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.ways import Ways
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.thread_columns import BlockColumns, threads_of
-from ptxsw.ptx.ir import Instruction
+from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import Column
 from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import OF_LOOPS, Origin
 
 _MOST_ITERATIONS = 1024
-_MOST_WORK = 1 << 15  # addresses computed for one store or load
+_LANES = 32
 
 
 class ArrayStore(Struct, frozen=True):
@@ -53,6 +55,8 @@ class WrittenBefore:
         self._subject, self._values = subject, values
         self._trace, self._cfg = subject.trace, subject.cfg
         self._arrays, self._ways = Arrays(subject), Ways(subject)
+        self._taking: Sequence[tuple[int, int, int]] | None = None  # instead of the whole block
+        self._rounds = LoopRounds(values)
         self._by_store: dict[tuple[int, int], Bytes] = {}
 
     # ------------------------------------------------------------ asked
@@ -84,7 +88,28 @@ class WrittenBefore:
                     written |= self._together(store, barrier, place)
                 if written and self._is_within(place, size, written):
                     return True
-        return False
+        return any(
+            self._by_warps(barrier, place, size)
+            for barrier in self._warp_barriers
+            if self._ways.passed(barrier, access.index) == ()
+        )
+
+    def _by_warps(self, barrier: int, place: InArray, size: int) -> bool:
+        """Have the lanes of each warp written what its threads read?"""
+        threads = self._threads
+        for first in range(0, len(threads), _LANES):
+            self._taking = threads[first : first + _LANES]
+            try:
+                read = self._read(place, size, alone=False)
+                if read is None:
+                    return False
+                for store in self._stores.get(place.name, ()):
+                    read -= self._of_block(store, barrier, place)
+                if read:
+                    return False
+            finally:
+                self._taking = None
+        return True
 
     # ------------------------------------------------------------ what is read
 
@@ -100,31 +125,11 @@ class WrittenBefore:
         if alone:
             low, high = self._values.bounds(place.given).signed(place.offset)
             return set(range(low, high + size)) if high - low <= 1 << 12 else None
-        found: set[int] = set()
-        for columns in self._iterations(place.offset):
-            if columns is None or not columns.is_told(place.offset):
-                return None
-            takes = columns.taking(place.given)
-            values = self._whole(columns, columns.values(place.offset))
-            ends = {v for v, taken in zip(values, takes, strict=True) if taken}
-            found.update(at for v in ends for at in range(v, v + size))
-        return found
-
-    def _iterations(self, offset: Term) -> Iterator[BlockColumns | None]:
-        """All threads, in each iteration that an offset speaks of."""
-        counts = [a for a in unknowns(offset) if a.origin is Origin.ITERATION]
-        if len(counts) > 1:
-            yield None
-            return
-        last = 0
-        if counts:
-            limits = self._values.limits(counts[0])
-            if limits is None or limits[1] * len(self._threads) > _MOST_WORK:
-                yield None
-                return
-            last = limits[1]
-        for number in range(last + 1):
-            yield self._columns(dict.fromkeys(counts, (number,)))
+        threads = self._taking or self._threads
+        starts = offsets(self._values, self._rounds, place.offset, place.given, threads)
+        if starts is None:
+            return None
+        return {at for start in {*starts} for at in range(start, start + size)}
 
     # ------------------------------------------------------------ what is written
 
@@ -245,9 +250,8 @@ class WrittenBefore:
         sizes = {
             terms.special(f"%ntid.{axis}"): (size,) for axis, size in zip("xyz", shape, strict=True)
         }
-        return BlockColumns(
-            terms, self._threads if threads is None else threads, {**sizes, **chosen}
-        )
+        taking = threads if threads is not None else self._taking or self._threads
+        return BlockColumns(terms, taking, {**sizes, **chosen})
 
     def _whole(self, columns: BlockColumns, values: Column) -> Column:
         return values * len(columns.threads) if len(values) == 1 else values
@@ -263,6 +267,17 @@ class WrittenBefore:
         return tuple(
             at for at in meeting if code[at].guard is None
             and meets_all(code[at], self._subject.shape)
+        )  # fmt: skip
+
+    @cached_property
+    def _warp_barriers(self) -> tuple[int, ...]:
+        """Those of all lanes of a warp."""
+        every = {Int(-1), Int((1 << _LANES) - 1)}
+        code = self._cfg.instructions
+        return tuple(
+            at for at in self._cfg.indices(self._cfg.order)
+            if code[at].opcode in ("bar", "barrier") and "warp" in code[at].modifiers
+            and code[at].guard is None and {*code[at].operands} <= every
         )  # fmt: skip
 
     def _hold(self, conditions: Iterable[Term], place: InArray) -> bool:

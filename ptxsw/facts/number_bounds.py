@@ -106,6 +106,16 @@ class Bounds:
             low, high = first.unsigned[0] + strict, second.unsigned[1] - strict
             self._learn(a, of_unsigned((first.unsigned[0], high), a.width))
             self._learn(b, of_unsigned((low, second.unsigned[1]), b.width))
+        self._learn_difference(a, b, strict, signed)
+
+    def _learn_difference(self, a: Term, b: Term, strict: int, signed: bool) -> None:
+        """From `a <= b` also that `b - a` is at least 0, where that does not wrap."""
+        if op.CONST in (a.kind, b.kind) or a.width == 1:
+            return
+        least, most = self._of(a).read(signed)[0], self._of(b).read(signed)[1]
+        if strict <= most - least < 1 << a.width - 1:
+            difference = self._terms.sub(b, a)
+            self._learn(difference, of_signed((strict, most - least), a.width))
 
     def _differ(self, condition: Term) -> None:
         """Learn from `a != 3`, where 3 is the least or the greatest that it may be."""

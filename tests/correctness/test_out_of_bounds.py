@@ -92,7 +92,8 @@ def test_conditions_that_follow_from_others_are_left_out() -> None:
 
 def loop(start: str, end: int, step: int) -> str:
     return f"""mov.u32 %r2, {start}; L: setp.ge.s32 %p1, %r2, {end}; @%p1 bra E;
-        shl.b32 %r9, %r2, 2; add.u32 %r9, %r30, %r9; st.shared.u32 [%r9], %r1;
+        shl.b32 %r9, %r2, 2; add.u32 %r9, %r30, %r9;
+        st.shared.u32 [%r9], %r1;
         add.s32 %r2, %r2, {step}; bra L; E: ret;"""
 
 
@@ -111,6 +112,26 @@ def test_a_tree_that_halves_its_stride(words: int, inside: bool) -> None:
         ld.shared.u32 %r4, [%r9]; N: shr.u32 %r3, %r3, 1; setp.ne.u32 %p2, %r3, 0; @%p2 bra L;
         mov.u32 %r2, 0;""", words=words)  # fmt: skip
     assert is_absent(found(text)) == inside
+
+
+@pytest.mark.parametrize(("words", "inside"), [(64, True), (63, False)])
+def test_strides_that_grow_while_threads_fall(words: int, inside: bool) -> None:
+    text = shared("""mov.u32 %r3, 32; mov.u32 %r5, 1; L: setp.ge.u32 %p1, %r1, %r3; @%p1 bra N;
+        mad.lo.u32 %r2, %r1, 2, 2; mul.lo.u32 %r2, %r2, %r5; sub.u32 %r2, %r2, 1;
+        shl.b32 %r9, %r2, 2; add.u32 %r9, %r30, %r9; ld.shared.u32 %r4, [%r9];
+        N: shl.b32 %r5, %r5, 1; shr.u32 %r3, %r3, 1; setp.ne.u32 %p2, %r3, 0; @%p2 bra L;
+        mov.u32 %r2, 0;""", words=words)  # fmt: skip
+    assert is_absent(found(text)) == inside
+
+
+def test_slots_in_a_ring() -> None:
+    ring = """ld.param.u32 %r6, [n]; mov.u32 %r5, 0; mov.u32 %r7, 0;
+        L: mad.lo.u32 %r2, %r5, 64, %r1; shl.b32 %r9, %r2, 2; add.u32 %r9, %r30, %r9;
+        st.shared.u32 [%r9], %r1;
+        add.u32 %r5, %r5, 1; setp.eq.u32 %p1, %r5, 3; selp.b32 %r5, 0, %r5, %p1;
+        add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r6; @%p2 bra L; mov.u32 %r2, 0;"""
+    assert is_absent(found(shared(ring, words=192)))
+    assert found(shared(ring, words=191)).open
 
 
 def test_an_index_from_memory_is_not_known() -> None:

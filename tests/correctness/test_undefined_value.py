@@ -98,7 +98,7 @@ def test_shared_memory(body: str, absent: bool) -> None:
 
 def test_a_proof_by_the_block_leans_on_its_barriers() -> None:
     result = found(shared(f"{FILL} {MEET} {READ_NEXT}"))
-    assert result.needs == {"divergent-barrier"}
+    assert result.needs == {"divergent-barrier", "warp-mask"}
     assert not found(shared(f"{FILL} ld.shared.u32 %r2, [%r4];")).needs
 
 
@@ -106,6 +106,32 @@ def test_a_block_that_nobody_declares_is_looked_for() -> None:
     text = shared(f"{FILL} {MEET} {READ_NEXT}", directives=".maxntid 64")
     assert found(text, None).condition == "the block is 64 x 1 x 1"
     assert found(text, (32, 1, 1)).open
+
+
+def test_lanes_of_a_warp_that_meet() -> None:
+    """What other warps have stored is not known then."""
+    meet = "bar.warp.sync -1;"
+    near = READ_NEXT.replace("and.b32 %r5, %r5, 63", "xor.b32 %r5, %r1, 1")
+    assert is_absent(found(shared(f"{FILL} {meet} {near}")))
+    assert found(shared(f"{FILL} {meet} {READ_NEXT}")).open
+    assert found(shared(f"{FILL} bar.warp.sync 1; {near}")).open
+
+
+def test_a_store_behind_ways_that_join_again() -> None:
+    ways = "setp.lt.u32 %p1, %r9, 9; @%p1 bra A; mov.u32 %r8, 1; bra B; A: mov.u32 %r8, 2; B:"
+    inside = f"setp.lt.u32 %p2, %r1, 64; @!%p2 bra C; {ways} st.shared.u32 [%r4], %r8; C:"
+    check(shared(f"{inside} {MEET} {READ_NEXT}"), absent=True)
+    check(shared(f"{inside.replace('64', '63')} {MEET} {READ_NEXT}"), absent=False)
+
+
+def test_strides_of_a_tree() -> None:
+    """Registers of a loop are taken together: the stride times the threads is always 32."""
+    tree = """mov.u32 %r6, 32; mov.u32 %r7, 1; L: bar.sync 0; setp.ge.u32 %p1, %r1, %r6;
+        @%p1 bra N; mul.lo.u32 %r8, %r1, %r7; shl.b32 %r8, %r8, {}; add.u32 %r8, %r3, %r8;
+        ld.shared.u32 %r2, [%r8]; N: shr.u32 %r6, %r6, 1; shl.b32 %r7, %r7, 1;
+        setp.ne.u32 %p2, %r6, 0; @%p2 bra L; mov.u32 %r2, 0;"""
+    assert is_absent(found(shared(FILL + tree.format(3))))
+    assert found(shared(FILL + tree.format(4))).open
 
 
 def test_a_tile_that_is_read_by_columns() -> None:
@@ -177,7 +203,7 @@ def check_random(seed: int) -> bool:
         guard = f"setp.{compare} %p1, {by}, {number};"
         store = f"{place('%r5')} st.shared.u32 [%r5], %r1;"
         return random.choice((
-            store, store, MEET, MEET, f"{guard} @%p1 bra L{label}; {store} L{label}:",
+            store, store, MEET, MEET, "bar.warp.sync -1;", f"{guard} @%p1 bra L{label}; {store} L{label}:",
             f"{guard} @%p1 ret;", f"{place('%r5')} {guard} @%p1 st.shared.u32 [%r5], 3;",
         ))  # fmt: skip
 
