@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ptxsw.correctness.arrays import NO_ACCESS, touched_bytes
 from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.unfollowed import unfollowed, why_unbounded
+from ptxsw.correctness.unfollowed import through_calls, why_unbounded
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.alignment import Alignment
@@ -37,7 +37,7 @@ def occurs(subject: Subject) -> bool:
 
 
 def prove(subject: Subject) -> Proof:
-    return _Proving(subject).proof()
+    return through_calls(subject, lambda one: _Proving(one).proof(), descriptors=False)
 
 
 class _Proving:
@@ -56,7 +56,7 @@ class _Proving:
             if access.instruction.opcode not in NO_ACCESS and access.space not in _OTHERWISE:
                 self._access(access)
         condition = " and ".join(self._conditions)
-        return Proof(tuple(self._open), unfollowed(self._subject), "proved", condition)
+        return Proof(tuple(self._open), "", "proved", condition)
 
     def _access(self, access: Access) -> None:
         size = _needed(access)

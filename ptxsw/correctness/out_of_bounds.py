@@ -16,7 +16,7 @@ from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.loop_rounds import LoopRounds
 from ptxsw.correctness.preconditions import Preconditions
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.unfollowed import unfollowed, why_unbounded
+from ptxsw.correctness.unfollowed import through_calls, why_unbounded
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.ptx import isa
@@ -59,7 +59,7 @@ def _names_a_variable(subject: Subject) -> bool:
 
 
 def prove(subject: Subject) -> Proof:
-    return _Proving(subject).proof()
+    return through_calls(subject, lambda one: _Proving(one).proof())
 
 
 class _Proving:
@@ -73,7 +73,7 @@ class _Proving:
         self._asked = 0
 
     def proof(self) -> Proof:
-        unknown = unfollowed(self._subject)
+        unknown = ""
         for access in self._subject.trace.accesses:
             self._subject.budget.check()
             if access.instruction.opcode not in NO_ACCESS:
@@ -116,6 +116,9 @@ class _Proving:
 
     def _in_array(self, access: Access, place: InArray | None, size: int | None) -> str:
         line = self._subject.line(access.index)
+        unsized = access.space != "param" and (place is None or place.size is None)
+        if unsized and self._subject.function.kind != "entry":
+            return f"the pointer at line {line} is one that its caller gives"
         if place is None:
             if access.space in ("shared", "local", "const"):
                 return f"the address at line {line} is not built on one array"

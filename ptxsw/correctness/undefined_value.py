@@ -15,7 +15,7 @@ from ptxsw.correctness.kernel_values import MOST_THREADS, KernelValues
 from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.undefined_registers import unwritten
-from ptxsw.correctness.unfollowed import unfollowed
+from ptxsw.correctness.unfollowed import through_calls
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.correctness.written_before import WrittenBefore
 from ptxsw.emulator.trace import Access
@@ -36,10 +36,14 @@ def occurs(subject: Subject) -> bool:
 
 
 def prove(subject: Subject) -> Proof:
+    return through_calls(subject, _proof)
+
+
+def _proof(subject: Subject) -> Proof:
     registers = unwritten(subject, RULE)
     subject.budget.check()
     reads, why = _reads(subject)
-    unknown = unfollowed(subject) or registers.unknown or why
+    unknown = registers.unknown or why
     values = KernelValues(subject)
     alone = WrittenBefore(subject, values)
     left = [read for read in reads if not alone.by_thread(*read)]

@@ -2,25 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
+
+from msgspec.structs import replace
 
 from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.verdict import Proof
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Args, Instruction, Symbol
+from ptxsw.ptx.patterns import pattern
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import Origin
 
-_KNOWN_CALLS = frozenset({"vprintf", "malloc", "free", "__assertfail", "__nv_assertfail"})
+KNOWN_CALLS = frozenset({"vprintf", "malloc", "free", "__assertfail", "__nv_assertfail"})
 """Functions of CUDA's run time: of memory that a kernel names they touch what they are given."""
+_PURE = pattern(
+    r"(__nv_\w+|(a?(sin|cos|tan)h?|atan2|exp[12m]*0?|expm1|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|fmod"
+    r"|floor|ceil|round|trunc|fabs|erfc?|[tl]gamma|fmin|fmax|remainder)f?"
+    r"|_Z\d+get_(global|local|num|group)_\w+j)"
+)
+"""Functions of numbers alone, in C, in libdevice, and of OpenCL."""
 _BY_DESCRIPTOR = frozenset({"wgmma", "tcgen05"})
 _LOOPS = frozenset({Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE})
 
 
-def unfollowed(subject: Subject) -> str:
-    """Why not all that the kernel does to memory is seen; "" where it is."""
+def through_calls(
+    subject: Subject, prove: Callable[[Subject], Proof], *, descriptors: bool = True
+) -> Proof:
+    """The proof of a rule for a kernel and all that it calls, whatever that is given. What is not
+    shown of a function is unknown of the kernel. `descriptors`: memory that they name counts."""
+    proof = prove(subject)
+    unknown = unfollowed(subject, descriptors) or proof.unknown
+    for callee in () if unknown else _callees(subject):
+        inner = prove(callee)
+        why = unfollowed(callee, descriptors) or inner.unknown or inner.condition
+        why = why or next((s.why or "not shown" for s in inner.open), "")
+        if why or inner.faults:
+            unknown = f"in {callee.function.name}: {why or inner.faults[0].what}"
+            break
+    return replace(proof, unknown=unknown)
+
+
+def _callees(subject: Subject) -> Iterator[Subject]:
+    """The functions that a kernel may call, each once."""
+    bodies = {f.name: f for f in subject.module.functions if f.body_span is not None}
+    work, met = [subject.function], {subject.function.name}
+    while work:
+        for instruction in work.pop().body.instructions:
+            name = called(instruction) if instruction.opcode == "call" else None
+            if name in bodies and name not in met:
+                met.add(name)
+                work.append(bodies[name])
+                yield Subject(
+                    subject.module, bodies[name], subject.budget, subject.shape, None,
+                    subject.without,
+                )  # fmt: skip
+
+
+def unfollowed(subject: Subject, descriptors: bool = True) -> str:
+    """Why not all that a function does to memory is seen; "" where it is."""
+    bodies = {f.name for f in subject.module.functions if f.body_span is not None}
     for index, instruction in enumerate(subject.cfg.instructions):
-        why = _unfollowed(instruction)
+        why = _unfollowed(instruction, bodies, descriptors)
         if why:
             return f"{why} (line {subject.line(index)})"
     if subject.cfg.irreducible:
@@ -28,15 +72,17 @@ def unfollowed(subject: Subject) -> str:
     return ""
 
 
-def _unfollowed(instruction: Instruction) -> str:
+def _unfollowed(instruction: Instruction, bodies: Container[str], descriptors: bool) -> str:
     if not isa.known(instruction):
         return f"the instruction {instruction.opcode} is not known"
-    if instruction.opcode in _BY_DESCRIPTOR:
+    if descriptors and instruction.opcode in _BY_DESCRIPTOR:
         return f"{instruction.opcode} names memory by descriptors, which are not followed"
     if instruction.opcode == "call":
         name = called(instruction)
-        if name not in _KNOWN_CALLS:
-            return f"it calls {name or 'a function by its address'}, which is not followed"
+        if name is None:
+            return "it calls a function by its address, which is not followed"
+        if name not in KNOWN_CALLS and name not in bodies and not _PURE.fullmatch(name):
+            return f"it calls {name}, which is not followed"
     return ""
 
 

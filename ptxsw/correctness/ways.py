@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ptxsw.correctness.subject import Subject
+from ptxsw.correctness.unfollowed import KNOWN_CALLS, called
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
 from ptxsw.terms.node import Term
 
 Predicates = tuple[Term, ...]
@@ -116,11 +118,14 @@ class Ways:
 
     @cached_property
     def _leaving(self) -> frozenset[int]:
-        """Blocks in which threads may end that do not all end there."""
+        """Blocks in which threads may end that do not all end there, or in what these call."""
         cfg = self._cfg
         return frozenset(
-            cfg.block_of[at]
-            for at in cfg.indices(cfg.order)
-            if cfg.instructions[at].guard is not None
-            and isa.has(cfg.instructions[at], isa.Trait.LEAVE)
+            cfg.block_of[at] for at in cfg.indices(cfg.order) if _may_end(cfg.instructions[at])
         )
+
+
+def _may_end(instruction: Instruction) -> bool:
+    if instruction.opcode == "call":
+        return called(instruction) not in KNOWN_CALLS
+    return instruction.guard is not None and isa.has(instruction, isa.Trait.LEAVE)

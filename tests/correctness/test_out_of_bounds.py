@@ -197,10 +197,23 @@ def test_dynamic_shared_memory_has_the_size_of_the_launch() -> None:
         assert is_absent(found(text, launched=launched)) == inside
 
 
-def test_a_call_that_is_not_followed_leaves_the_kernel_unknown() -> None:
-    called = ".func f() { .reg .b64 %d<2>; st.local.u32 [%d1], 1; ret; }"
+CALLED = {
+    "stays in its own array": (".func f() { .local .b8 a[8]; st.local.u32 [a+4], 1; ret; }", ""),
+    "leaves its array": (".func f() { .local .b8 a[4]; st.local.u32 [a+4], 1; ret; }", "in f: "),
+    "gets a pointer": (""".func f() { .reg .b64 %d<2>; st.local.u32 [%d1], 1; ret; }""",
+        "in f: the pointer at line 5 is one that its caller gives"),
+    "is elsewhere": (".extern .func f();", "it calls f, which is not followed (line "),
+    "calls what is elsewhere": (".extern .func g(); .func f() { call g; ret; }",
+        "in f: it calls g, which is not followed (line "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("called", "unknown"), CALLED.values(), ids=CALLED)
+def test_functions_that_are_called_count(called: str, unknown: str) -> None:
     text = shared("mov.u32 %r2, %r1; call f;").replace("\n.visible", f"\n{called}\n.visible")
-    assert found(text).unknown.startswith("it calls f, which is not followed (line ")
+    result = found(text)
+    assert result.unknown.startswith(unknown)
+    assert bool(result.unknown) == bool(unknown)
 
 
 def random_index(random: Random) -> str:

@@ -203,8 +203,9 @@ def check_random(seed: int) -> bool:
         guard = f"setp.{compare} %p1, {by}, {number};"
         store = f"{place('%r5')} st.shared.u32 [%r5], %r1;"
         return random.choice((
-            store, store, MEET, MEET, "bar.warp.sync -1;", f"{guard} @%p1 bra L{label}; {store} L{label}:",
-            f"{guard} @%p1 ret;", f"{place('%r5')} {guard} @%p1 st.shared.u32 [%r5], 3;",
+            store, store, MEET, MEET, "bar.warp.sync -1;", f"{guard} @%p1 ret;",
+            f"{guard} @%p1 bra L{label}; {store} L{label}:",
+            f"{place('%r5')} {guard} @%p1 st.shared.u32 [%r5], 3;",
         ))  # fmt: skip
 
     steps = " ".join(step(at) for at in range(random.randrange(1, 6)))
