@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(64) spin_lock_acquire(int *lock, in
         while (old != 0);
     }
     __syncthreads();
-    sums[t] += t;
+    sums[t] += blockIdx.x;
     __syncthreads();
     if (t == 0)
         asm volatile("st.release.gpu.global.u32 [%0], 0;" :: "l"(lock) : "memory");
