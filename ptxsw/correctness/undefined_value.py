@@ -58,6 +58,9 @@ def _proof(subject: Subject) -> Proof:
     unique = {suspect.index: suspect for suspect in suspects}
     condition = " and ".join(filter(None, conditions))
     reason = "proved" if condition else proved_for(subject)
+    copies = any(access.instruction.opcode == "cp" for access in subject.trace.accesses)
+    if reads and copies:  # they have written once they are waited for
+        needs |= {"async-wait"}
     return Proof(tuple(unique.values()), unknown, reason, condition, needs=needs)
 
 

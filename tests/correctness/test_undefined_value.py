@@ -102,6 +102,14 @@ def test_a_proof_by_the_block_leans_on_its_barriers() -> None:
     assert not found(shared(f"{FILL} ld.shared.u32 %r2, [%r4];")).needs
 
 
+def test_what_a_copy_brings_leans_on_its_wait() -> None:
+    """The bytes are there once the thread has waited, which another rule looks at."""
+    copy = "cp.async.ca.shared.global [%r4], [%d1], 4; "
+    for wait in ("", "cp.async.wait_all; "):
+        result = found(shared(f"{copy} {wait} ld.shared.u32 %r2, [%r4];"))
+        assert not result.open and result.needs == {"async-wait"}
+
+
 def test_a_block_that_nobody_declares_is_looked_for() -> None:
     text = shared(f"{FILL} {MEET} {READ_NEXT}", directives=".maxntid 64")
     assert found(text, None).condition == "the block is 64 x 1 x 1"
