@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from operator import le, mul
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from ptxsw.correctness.subject import Subject
 from ptxsw.facts.thread_views import Dimensions
 from ptxsw.ptx.ir import Special, leaves
 from ptxsw.ptx.target import MOST_THREADS
+from ptxsw.terms.node import Term
+from ptxsw.terms.origin import Origin
 from ptxsw.verify.argument_places import ArgumentPlace, argument_places, at_place
 from ptxsw.verify.arguments import Argument, Data
 from ptxsw.verify.contents import is_float, width_of
@@ -29,6 +32,9 @@ from ptxsw.verify.parameters import flat, parameters, pointer_of
 _ROWS: tuple[Shape, ...] = ((64, 1, 1), (256, 1, 1), (128, 1, 1), (32, 1, 1))
 _TILES: tuple[Shape, ...] = ((16, 16, 1), (32, 8, 1), (32, 4, 1), (8, 8, 1), (32, 32, 1))
 _BOXES: tuple[Shape, ...] = ((8, 8, 4), (4, 4, 4), (32, 2, 2), (8, 8, 8))
+_AXES = "xyz"
+_BLOCKS = 64  # of the largest grid that a model makes
+_LARGEST = 1 << 16  # number of one
 _LANES = frozenset({"%laneid", "%warpid"})
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 
@@ -109,6 +115,30 @@ class Natural(Struct, frozen=True, dict=True):
         sizes = (number,) * max(len(self.numbers), 1)
         launch = Launch(self.grid(), block, arguments(parameters(self.subject.trace), sizes))
         return self.holding(launch, contents)
+
+    def modelled(self, values: Mapping[Term, int]) -> Launch | None:
+        """With the threads and numbers of a model; None where that is no launch of usual size. What
+        it says of contents is left to chance, and so are numbers below 1."""
+        least = {"tid": [1, 1, 1], "ctaid": [*self.grid()]}
+        numbers: dict[str, int] = {}
+        for term, value in values.items():
+            name, _, axis = str(term.value).removeprefix("u ").lstrip("%").partition(".")
+            if term.origin is Origin.SPECIAL and name in least and axis in _AXES:
+                at = _AXES.index(axis)
+                least[name][at] = max(least[name][at], value + 1)
+            elif term.origin is Origin.PARAMETER and 0 < value < _LARGEST:
+                numbers[str(term.value)] = value
+        fit = (s for s in self.shapes if all(map(le, least["tid"], s)))
+        block = next(fit, None)
+        x, y, z = least["ctaid"]
+        if block is None or x * y * z > _BLOCKS:
+            return None
+        room = max(map(mul, (x, y, z), block))
+        launch = replace(self.launch(block, room), grid=(x, y, z))
+        for slot in self.numbers:
+            if slot.parameter.name in numbers:
+                launch = with_argument(launch, slot.place, numbers[slot.parameter.name])
+        return launch
 
     def holding(self, launch: Launch, contents: str) -> Launch:
         """With other integers in buffers: "iota", "zeros" or "random"; or all below a number, such

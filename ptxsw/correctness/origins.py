@@ -48,12 +48,13 @@ class Slices(Struct, frozen=True, dict=True):
     names: frozenset[str]
     """Of the kernel's parameters."""
 
-    def of_address(self, index: int) -> MadeOf:
-        """Of the addresses that an instruction accesses."""
+    def of_address(self, index: int, *, shared: bool = True) -> MadeOf:
+        """Of the address that an instruction accesses; of a copy, that in `shared` memory or the
+        other one."""
         instruction = self.cfg.instructions[index]
-        bases = [o.base for o in instruction.operands if isinstance(o, Mem)]
-        more = [o for mem in instruction.operands if isinstance(mem, Mem) for o in mem.extra]
-        return self._made_of(leaves([*bases, *more]))
+        places = [o for o in instruction.operands if isinstance(o, Mem)]
+        places = places[:1] if shared else places[-1:]
+        return self._made_of(leaves([part for o in places for part in (o.base, *o.extra)]))
 
     def of_mask(self, index: int) -> MadeOf:
         """Of the mask that names the lanes for which an instruction waits."""

@@ -50,8 +50,11 @@ class Promises(Struct, frozen=True):
 
     def origins(self, evidence: ShownFault) -> MadeOf:
         other = evidence.index if evidence.other is None else evidence.other
-        found = self.slices.of_address(evidence.index)
-        return found if other == evidence.index else found | self.slices.of_address(other)
+        shared = evidence.shared
+        found = self.slices.of_address(evidence.index, shared=shared)
+        if other == evidence.index:
+            return found
+        return found | self.slices.of_address(other, shared=shared)
 
     def _numbers(self, names: frozenset[str]) -> list[str]:
         return [s.parameter.name for s in self.natural.numbers if s.parameter.name in names]

@@ -7,7 +7,7 @@ choose (`promises`), and in blocks of all shapes that fit the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from time import thread_time
 
@@ -22,6 +22,7 @@ from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Proof
 from ptxsw.correctness.wording import fault_of
 from ptxsw.simt import Deadlock
+from ptxsw.terms.node import Term
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Launch, Shape, buffers, with_argument
 from ptxsw.verify.runs import LIMIT
@@ -31,6 +32,7 @@ SECONDS = 3.0
 """CPU time for all launches of a kernel."""
 _QUIET = 0.8  # the same while none shows anything
 _ONE = 0.5  # for one that was invented
+_MODELS = 6  # of suspects, that launches are made of
 _SEEDS = (1, 2)  # of fuzzed schedules
 _STEPS = 1 << 13
 """Of groups of threads, in an invented launch."""
@@ -38,12 +40,14 @@ _STEPS = 1 << 13
 
 def search(subject: Subject, open: Mapping[str, Proof]) -> tuple[Fault, ...]:
     """The faults that launches of the kernel show, of the rules that proofs leave open."""
-    return tuple(_Search(subject, frozenset(open)).faults())
+    models = [s.values for p in open.values() for s in p.open if s.values is not None]
+    return tuple(_Search(subject, frozenset(open), models[:_MODELS]).faults())
 
 
 class _Search(Struct):
     subject: Subject
     rules: frozenset[str]
+    models: Sequence[Mapping[Term, int]] = ()
     trials: list[Ran] = field(default_factory=list)
     known: dict[Launch, Ran] = field(default_factory=dict)
     began: float = field(default_factory=thread_time)
@@ -64,13 +68,19 @@ class _Search(Struct):
                     told.add(evidence.key)
                     yield self._fault(evidence, ran, "")
         natural = Natural(self.subject)
-        for launches in _rounds(natural):
-            for launch in launches:
-                if not self._spent() and (self._keys() or self._used() < _QUIET):
-                    self.trials.append(self.run(launch))
-            if not self.trials or self.trials[-1].unsupported or not self._keys():
-                break
+        self._try(_of_first_shape(natural))
+        self._try(filter(None, map(natural.modelled, self.models)))
+        if self._keys():
+            self._try(_of_other_shapes(natural))
         yield from self._judged(natural, told)
+
+    def _try(self, launches: Iterable[Launch]) -> None:
+        """Runs launches, unless the kernel cannot be run; not for long while nothing shows."""
+        for launch in launches:
+            if self.trials and self.trials[-1].unsupported:
+                return
+            if not self._spent() and (self._keys() or self._used() < _QUIET):
+                self.trials.append(self.run(launch))
 
     def run(self, launch: Launch) -> Ran:
         ran = self.known.get(launch)
@@ -175,12 +185,15 @@ class _Search(Struct):
         return fault_of(self.subject, evidence, replace(ran.launch, races=races), condition)
 
 
-def _rounds(natural: Natural) -> Iterator[list[Launch]]:
-    """Those of the likeliest shape, with a second one that says whether there is more to be seen;
-    then those of the others."""
+def _of_first_shape(natural: Natural) -> Iterator[Launch]:
+    """Of the likeliest one, with a second one that says whether there is more to be seen."""
     first, *others = natural.shapes
-    yield [*_launches(natural, first), *(natural.launch(b, _roomy(natural, b)) for b in others[:1])]
-    yield [launch for block in others for launch in _plain(natural, block)]
+    yield from _launches(natural, first)
+    yield from (natural.launch(block, _roomy(natural, block)) for block in others[:1])
+
+
+def _of_other_shapes(natural: Natural) -> Iterator[Launch]:
+    return (launch for block in natural.shapes[1:] for launch in _plain(natural, block))
 
 
 def _roomy(natural: Natural, block: Shape) -> int:

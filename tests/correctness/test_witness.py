@@ -15,11 +15,13 @@ import pytest
 from ptxsw.analysis.warps import Block
 from ptxsw.correctness.drawing import drawing
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.verdict import Fault, Proof
+from ptxsw.correctness.verdict import Fault, Proof, Suspect
 from ptxsw.correctness.witness import search
 from ptxsw.emulator.budget import Budget
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
+from ptxsw.terms.node import Variance
+from ptxsw.terms.origin import Origin
 from ptxsw.verify.launches import from_json
 from tests.command_line import ptxsw
 
@@ -171,3 +173,24 @@ def test_buffers_of_a_given_launch_end_where_it_says() -> None:
     (fault,) = found("promised", "scatter", launch=json.dumps(launch))
     assert (fault.rule, fault.level) == ("out-of-bounds", "error")
     assert "4 bytes past the end of scatter_param_1" in fault.what
+
+
+# ---------------------------------------------------------------- models
+
+
+def test_a_model_says_which_threads_and_sizes_to_try() -> None:
+    """Only block 9 writes twice, and only where n is 777."""
+    one = subject("shown", "rarely", (64, 1, 1))
+    assert search(one, {"data-race": Proof(unknown="?")}) == ()
+    terms = one.trace.terms
+    special, number = Origin.SPECIAL, Origin.PARAMETER
+    values = {
+        terms.atom("%ctaid.x", 32, Variance.UNIFORM, 0x7FFFFFFF, special): 9,
+        terms.atom("u %tid.x", 32, Variance.LANE, 1023, special): 5,
+        terms.atom("rarely_param_1", 32, Variance.UNIFORM, (1 << 32) - 1, number): 777,
+    }
+    suspect = Suspect("data-race", 0, values=values)
+    (fault,) = search(one, {"data-race": Proof(open=(suspect,))})
+    assert fault.witness is not None
+    assert fault.witness.grid[0] >= 10
+    assert fault.witness.args[1] == 777

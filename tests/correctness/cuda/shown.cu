@@ -146,3 +146,7 @@ K warps(float *out, const float *in) {
     }
     __syncthreads();
 }
+
+K rarely(float *out, int n) {
+    if (blockIdx.x == 9 && n == 777) out[threadIdx.x / 2] = threadIdx.x;
+}
