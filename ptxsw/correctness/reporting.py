@@ -47,7 +47,7 @@ def finding(subject: Subject, fault: Fault) -> model.Finding:
     )
     return model.Finding(
         _PREFIX + fault.rule, fault.level, subject.function.name, line, column,
-        fault.measure or fault.rule, fault.what, fault.advice, 0.0,
+        fault.measure or fault.rule, _sentence(fault.what), _sentence(fault.advice), 0.0,
         file=place.file if place else None,
         source_line=place.line if place else None,
         source_column=(place.column or None) if place else None,
@@ -57,3 +57,9 @@ def finding(subject: Subject, fault: Fault) -> model.Finding:
         threads=fault.threads,
         drawing=drawing(subject, fault),
     )  # fmt: skip
+
+
+def _sentence(words: str) -> str:
+    """With a capital letter and a full stop."""
+    end = "" if words.endswith((".", "?", "!")) else "."
+    return f"{words[:1].upper()}{words[1:]}{end}"

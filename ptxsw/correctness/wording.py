@@ -9,9 +9,13 @@ from ptxsw.correctness.evidence import ShownFault
 from ptxsw.correctness.origins import Slices
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault
-from ptxsw.ptx.ir import Mem
+from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Mem, type_width
+from ptxsw.ptx.patterns import pattern
 from ptxsw.simt.state import Poisoned, ThreadPlace
 from ptxsw.verify.launches import Launch
+
+_BYTE = pattern(r"byte (\d+) of (\S+)")
 
 
 def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: str) -> Fault:
@@ -21,15 +25,28 @@ def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: 
         what += f", in blocks of {condition}"
     return Fault(
         evidence.rule, level, evidence.index, what, advice, evidence.other,
-        tuple(map(_thread, evidence.places)), condition, launch, acts=tuple(_acts(evidence)),
+        tuple(map(_thread, evidence.places)), condition, launch,
+        acts=tuple(_acts(subject, evidence)),
     )  # fmt: skip
 
 
-def _acts(evidence: ShownFault) -> Iterator[str]:
+def _acts(subject: Subject, evidence: ShownFault) -> Iterator[str]:
     """What each of two threads does."""
     if evidence.other is not None:
         for writes in evidence.writes:
-            yield f"{'writes' if writes else 'reads'} {evidence.byte}"
+            yield f"{'writes' if writes else 'reads'} {_element(subject, evidence)}"
+
+
+def _element(subject: Subject, evidence: ShownFault) -> str:
+    """What both touch: `s[32]`, where the byte begins an element of the size that is accessed, or
+    "byte 130 of s"."""
+    byte = _BYTE.fullmatch(evidence.byte)
+    if byte is None:
+        return evidence.byte
+    at, name = int(byte[1]), byte[2].rpartition("::")[2]
+    type_ = isa.access_type(subject.cfg.instructions[evidence.index])
+    size = type_width(type_ or "") // 8
+    return f"{name}[{at // size}]" if size and at % size == 0 else f"byte {at} of {name}"
 
 
 def _thread(place: ThreadPlace) -> str:
@@ -62,9 +79,8 @@ def _race(subject: Subject, evidence: ShownFault) -> tuple[str, str]:
     here, there = (line_of(subject, i) for i in (evidence.index, evidence.other))
     does = ["writes" if writes else "reads" for writes in evidence.writes]
     where = "the same instruction" if evidence.index == evidence.other else there
-    what = (
-        f"{_thread(later)} {does[0]} {evidence.byte}, which {_thread(earlier)} {does[1]} at {where}"
-    )
+    element = _element(subject, evidence)
+    what = f"{_thread(later)} {does[0]} {element}, which {_thread(earlier)} {does[1]} at {where}"
     if evidence.rule == "async-wait":
         return (
             f"{what} by a copy that it has not waited for",

@@ -118,13 +118,13 @@ def test_a_fault_is_at_the_access_that_comes_second_and_names_the_byte() -> None
     assert cfg.instructions[fault.index].name == "ld.shared.f32"
     assert fault.other is not None
     assert cfg.instructions[fault.other].name == "st.shared.f32"
-    assert "of transpose::s, which thread" in fault.what
+    assert "reads s[17], which thread" in fault.what
     assert len(fault.threads) == 2
     assert drawing(subject("shown", "transpose"), fault) == (
         "thread   at       instruction                 what it does",
-        "(0,1,0)  PTX 323  st.shared.f32 [%r17], %f1;  writes byte 68 of transpose::s",
+        "(0,1,0)  PTX 323  st.shared.f32 [%r17], %f1;  writes s[17]",
         "                  -- no barrier --",
-        "(1,0,0)  PTX 337  ld.shared.f32 %f2, [%r21];  reads byte 68 of transpose::s",
+        "(1,0,0)  PTX 337  ld.shared.f32 %f2, [%r21];  reads s[17]",
     )
 
 
