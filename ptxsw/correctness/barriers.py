@@ -64,28 +64,38 @@ def meets_all(instruction: Instruction, shape: Sequence[int] | None) -> bool:
 
 class BlockBarriers:
     """The barriers of a kernel at which all threads of a block meet, cut out of its body, and the
-    branches that choose among them. `without` are barriers that are taken to be absent."""
+    branches that choose among them. `meeting` are the barriers, where they are told."""
 
     def __init__(
         self,
         trace: Trace,
         shape: Sequence[int] | None,
         same: Same,
-        without: Iterable[int] = (),
+        meeting: Iterable[int] | None = None,
     ) -> None:
         self.trace, self.cfg = trace, trace.cfg
         self._same, self._shape = same, shape
         code = self.cfg.instructions
         all_of_them = [at for at in self.cfg.indices(self.cfg.order) if of_block(code[at])]
-        self.meeting = frozenset(at for at in all_of_them if meets_all(code[at], shape))
-        self.meeting -= frozenset(without)
+        if meeting is None:
+            meeting = (at for at in all_of_them if meets_all(code[at], shape))
+        self.meeting = frozenset(meeting)
         self.others = tuple(at for at in all_of_them if not meets_all(code[at], shape))
         self.segments: Segments = cut(self.cfg, trace.function.body, self.meeting)
         self._asked: dict[int, bool] = {}
 
     def less(self, without: Iterable[int]) -> BlockBarriers:
         """The same kernel without some barriers."""
-        return BlockBarriers(self.trace, self._shape, self._same, without)
+        meeting = self.meeting.difference(without)
+        return BlockBarriers(self.trace, self._shape, self._same, meeting)
+
+    def more(self, others: Iterable[int], same: Same) -> BlockBarriers:
+        """The same for fewer threads, which meet at others, too, and share more values."""
+
+        def either(term: Term, counters: Mapping[int, int]) -> bool:
+            return self._same(term, counters) or same(term, counters)
+
+        return BlockBarriers(self.trace, self._shape, either, self.meeting.union(others))
 
     @cached_property
     def uniform_loops(self) -> frozenset[int]:

@@ -21,6 +21,7 @@ from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, conflict, constant_stored, touches, unfollowed
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
+from ptxsw.correctness.warp_order import barriers_of_warps, warp_number
 from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.facts.two_threads import Apart, Meet, Meeting
 from ptxsw.ptx import isa
@@ -64,6 +65,7 @@ class Unordered(Struct, frozen=True):
     second: Touch
     same_block: bool
     facts: tuple[IterationFact, ...] = ()
+    differs: tuple[Term, ...] = ()  # one of these is another one in the second thread
 
 
 def unordered(
@@ -97,10 +99,20 @@ def within(
                 if wanted(one, two):
                     yield one, two
 
-    intervals = Intervals(barriers, subject.budget.check)
-    for pair in intervals.pairs(by_index, lambda a, b: any(True for _ in pairs(a, b))):
-        for one, two in pairs(pair.first, pair.second):
-            yield Unordered(one, two, True, pair.facts)
+    lanes = barriers_of_warps(subject, barriers)
+    seen: set[Unordered] = set()
+    differs: tuple[Term, ...] = ()
+    for of in (barriers,) if lanes is None else (lanes, barriers):
+        for pair in Intervals(of, subject.budget.check).pairs(
+            by_index, lambda a, b: any(True for _ in pairs(a, b))
+        ):
+            for one, two in pairs(pair.first, pair.second):
+                found_pair = Unordered(one, two, True, pair.facts)
+                if found_pair not in seen:
+                    seen.add(found_pair)
+                    yield replace(found_pair, differs=differs)
+        if of is lanes:
+            differs = (warp_number(subject),)  # what is left is between warps
 
 
 def answered(subject: Subject, pairs: Iterator[Unordered]) -> Proof:
@@ -125,6 +137,7 @@ def meeting(subject: Subject, pair: Unordered) -> Meeting:
         pair.same_block,
         dict(told(AHEAD)),
         (*mine.items(), *((header, -1 - count) for header, count in theirs.items())),
+        pair.differs,
     )
 
 

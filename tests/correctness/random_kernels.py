@@ -143,7 +143,7 @@ class Writer:
             self.lines.append(f"{guard}red.{space}.add.u32 [{address}], 1;")
 
     def barrier(self, depth: int, barriers: bool) -> None:
-        self.lines.append("bar.sync 0;" if self.random.random() < 0.9 else "bar.warp.sync -1;")
+        self.lines.append("bar.sync 0;" if self.random.random() < 0.75 else "bar.warp.sync -1;")
 
     def leave(self, depth: int, barriers: bool) -> None:
         guard = self.guard()

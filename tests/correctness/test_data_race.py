@@ -100,6 +100,14 @@ add.u32 %r11, %r11, 1;
 bra IN;
 OUT:"""
 
+LANES = (
+    OWN
+    + """
+SYNC
+xor.b32 %r11, %r1, FROM;
+mad.lo.u32 %r11, %r11, 4, %r5;
+ld.shared.u32 %r10, [%r11];"""
+)
 COPY = "cp.async.ca.shared.global [%r6], [%rd5], 4;\ncp.async.commit_group;\n"
 TWO_COPIES = COPY + COPY.replace("[%r6]", "[%r6+8192]") + "cp.async.wait_group 1;\nbar.sync 0;\n"
 PIPELINE = loop("""and.b32 %r11, %r9, 1;
@@ -148,6 +156,23 @@ PAIRS = {
     ),
     "lanes of a warp": (
         "st.shared.u32 [tile], %r1;", "atom.shared.add.u32 %r10, [tile], 1;",
+    ),
+    "lanes that a warp orders": (
+        LANES.replace("SYNC", "").replace("FROM", "1"),
+        LANES.replace("SYNC", "bar.warp.sync -1;").replace("FROM", "1"),
+    ),
+    "lanes of two warps": (
+        LANES.replace("SYNC", "bar.warp.sync -1;").replace("FROM", "32"),
+        LANES.replace("SYNC", "bar.sync 0;").replace("FROM", "32"),
+    ),
+    "a barrier of half a warp": (
+        LANES.replace("SYNC", "bar.warp.sync 65535;").replace("FROM", "1"),
+        LANES.replace("SYNC", "bar.warp.sync 0xffffffff;").replace("FROM", "31"),
+    ),
+    "a barrier of some lanes": (
+        LANES.replace("SYNC", "@%p2 bra OVER;\nbar.warp.sync -1;\nOVER:").replace("FROM", "1"),
+        LANES.replace("SYNC", "setp.lt.u32 %p4, %r1, 64;\n@%p4 bra OVER;\nbar.warp.sync -1;\n"
+                      "bra BEHIND;\nOVER: bar.warp.sync -1;\nBEHIND:").replace("FROM", "1"),
     ),
     "atomics and loads": (
         "red.shared.add.u32 [tile], 1;\nld.shared.u32 %r10, [tile];",
