@@ -187,13 +187,15 @@ class ThreadBounds:
     def _bounded_sums(self) -> list[tuple[Polynomial, Polynomial, Needs]]:
         """Sums of several atoms of one thread, with what they are at most."""
         if self._sums is None:
-            self._sums = []
+            found: dict[tuple[Polynomial, Polynomial], Needs] = {}
             for fact in self.facts():
                 own = [(m, f) for m, f in fact.excess if any(map(self.is_own, m))]
                 total = Polynomial.of(own)
                 if fact.excess.is_whole and sum(map(self.is_own, total.atoms)) > 1:
-                    self._sums.append((total, total - fact.excess, fact.needs))
-            del self._sums[_MOST_SUMS:]
+                    found.setdefault((total, total - fact.excess), fact.needs)
+            # The longest first: what is left of a value has to be bounded atom by atom.
+            sums = [(*key, needs) for key, needs in found.items()]
+            self._sums = sorted(sums, key=lambda each: -len(each[0].items))[:_MOST_SUMS]
         return self._sums
 
     def facts(self) -> Iterator[Fact]:
