@@ -87,14 +87,16 @@ def run(
         _sum_up(load_one(text, name), name, html, format, pager)
         return
     from ptxsw.driver import pipeline
+    from ptxsw.report.source_files import SourceFiles
 
     launched = named_launches(launches)
+    sources = SourceFiles(None if file == "-" else str(Path(file).parent), roots)
     try:
         options = pipeline.Options("force", scheme, form, smt2=html is not None, rewrites=names)
         with counting("analyzing") as watch:
             result = pipeline.inspect(
                 text, options, name, block=shape, launches=launched, watch=watch,
-                jobs=processes(jobs),
+                jobs=processes(jobs), sources=sources,
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error
@@ -104,9 +106,6 @@ def run(
     if html is None:
         _print(result.report, format, pager)
     else:
-        from ptxsw.report.source_files import SourceFiles
-
-        sources = SourceFiles(None if file == "-" else str(Path(file).parent), roots)
         _write_page(html, text, name, result, sources, shape)
     end_if_failed(result.report)
 

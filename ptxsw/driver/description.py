@@ -13,7 +13,7 @@ from ptxsw.cost.accesses import access_figures, kernel_figures
 from ptxsw.cost.roles import roles_of
 from ptxsw.driver.outcome import kernel_report
 from ptxsw.driver.passes import Passes, considered
-from ptxsw.findings.judge import executed, judged, of_kernel
+from ptxsw.findings.judge import executed, judged, of_kernel, source_of
 from ptxsw.ptx.errors import InvalidRequest
 from ptxsw.ptx.failures import stage
 from ptxsw.report.describe import describe
@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from ptxsw.emulator.trace import Trace
     from ptxsw.findings.judge import Executed
     from ptxsw.report import model
+    from ptxsw.report.source_files import SourceFiles
     from ptxsw.verify.launches import Launch
 
 
 class Description(Struct, frozen=True):
     """Describes kernels that were sent through the rewrites of `options`. `block`: the threads of a
     block for which accesses are described; None: rows of whole warps. Of kernels with a launch, by
-    `findings.judge.of_kernel`, its blocks are described, and what it executes counts."""
+    `findings.judge.of_kernel`, its blocks are described, and what it executes counts. `sources`
+    tell what things are called, and with which block the source launches a kernel."""
 
     options: Options
     block: tuple[int, int, int] | None
     launches: Mapping[str, Launch] = field(default_factory=dict)
+    sources: SourceFiles | None = None
 
     def steps(
         self, excerpt: Excerpt, each: KernelState, arch: str | None
@@ -58,6 +61,9 @@ class Description(Struct, frozen=True):
             loads_over_stores = kernel_report(other)
         run = self._executed(trace)
         threads = self.block if run is None else run.block
+        source = source_of(trace, self.sources)
+        if threads is None and source.launch is not None:
+            threads = source.launch.block
         with stage("describing accesses"):
             shape = trace.function.block_shape or threads
             warps = Warps(shape)
@@ -71,7 +77,7 @@ class Description(Struct, frozen=True):
             roles=shown_roles(roles_of(trace, shape), {}, {}) or None,
             descriptors=described_operands(trace) or None,
         )  # fmt: skip
-        return judged(trace, described, figures, threads, arch, executed=run)
+        return judged(trace, described, figures, threads, arch, executed=run, source=source)
 
     @property
     def _leaves_loads_over_stores(self) -> bool:

@@ -28,6 +28,7 @@ from ptxsw.report.serial import Report
 
 if TYPE_CHECKING:
     from ptxsw.driver.description import Description
+    from ptxsw.report.source_files import SourceFiles
     from ptxsw.rewrites.base import Rewrite
     from ptxsw.verify.launches import Launch
 
@@ -102,13 +103,15 @@ def inspect(
     launches: Mapping[str, Launch] | None = None,
     watch: Watch | None = None,
     jobs: int = 1,
+    sources: SourceFiles | None = None,
 ) -> Result:
-    """As `optimize`, with the accesses of `analyze` in the report. Raises what these raise."""
+    """As `optimize`, with the accesses of `analyze` in the report, where no block is given in that
+    which `sources` launch. Raises what these raise."""
     from ptxsw.driver.description import Description  # not needed to rewrite
 
     options = options or Options()
     given = None if block is None else block_shape(block)
-    description = Description(options, given, launches or {})
+    description = Description(options, given, launches or {}, sources)
     return _run(text, options, name, watch, description, jobs)
 
 

@@ -120,7 +120,7 @@ class Judge:
             second = SecondAddresses(function)
             hook = second if second.any else None
             trace = emulate(self._module, function, budget_s=Options().budget_s, hook=hook)
-        source = self._source(trace)
+        source = source_of(trace, self._sources)
         block = self._block if counts is None else counts.block
         if block is None and source.launch is not None:
             block = source.launch.block
@@ -157,14 +157,14 @@ class Judge:
             assumed,
         )
 
-    def _source(self, trace: Trace) -> KernelSource:
-        """The source of a kernel, as far as it may be read."""
-        place = next(iter(source_places(trace).values()), None)
-        if place is None or self._sources is None:
-            return KernelSource()
-        lines = self._sources.lines(place.file)
-        count = len(trace.function.params)
-        return KernelSource.read(trace.function.name, lines, count, place.file)
+
+def source_of(trace: Trace, sources: SourceFiles | None) -> KernelSource:
+    """The source of a kernel, as far as it may be read."""
+    place = next(iter(source_places(trace).values()), None)
+    if place is None or sources is None:
+        return KernelSource()
+    lines, count = sources.lines(place.file), len(trace.function.params)
+    return KernelSource.read(trace.function.name, lines, count, place.file)
 
 
 # ---------------------------------------------------------------- of a launch

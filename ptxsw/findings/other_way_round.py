@@ -160,6 +160,9 @@ def _bound(reader: IndexReader, far: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+_MOST = 4  # parts of an index that anybody reads
+
+
 def turned_index(scene: Scene, site: Site) -> TriedLine | None:
     """The index of an access to an array of two dimensions the other way round, as reports write
     indices: for kernels without a source."""
@@ -182,6 +185,8 @@ def turned_index(scene: Scene, site: Site) -> TriedLine | None:
     if after is None or 2 * after > before:
         return None
     writer = AddressWriter(scene.unwrapped, scene.trace.function.name)
+    if len(index.items) > _MOST:
+        return None
     start = Polynomial.of([(base, 1)])
     text = writer.polynomial(start + index * size, size)
     return TriedLine(text, before, after, (writer.polynomial(start, 0),), HEIGHTS[0])

@@ -130,8 +130,9 @@ def _finding(scene: Scene, alike: tuple[AlikeLoads, ...]) -> Draft:
     sites = [site for one in alike for site in one.group.sites]
     saves = _saved(alike)
     shares = gain(scene, saves)
-    great = shares is not None and shares[1] >= _GAIN
     axes = _axes(scene)
+    by_all = all(not _places(scene, site) for site in sites)  # a broadcast: a tile may gain nothing
+    great = shares is not None and shares[0 if by_all else 1] >= _GAIN
     threads = prod(_block(scene, axes))
     asked = sum((s.shown.bytes or 0) * threads for one in alike for s in one.group.sites)
     different = sum(
@@ -171,7 +172,7 @@ def _advice(scene: Scene, alike: tuple[AlikeLoads, ...], different: int) -> str:
             "`__syncthreads();`. All threads of a block have to take part, and what lies behind "
             f"the end is 0. A block then fetches {different:,} bytes for an iteration, once."
         )
-    if len(axes) < 2:
+    if len(axes) < 2 or all(missing == axes for _, missing in loads):
         return (
             "Go through the elements in tiles: each thread loads one into a `__shared__` array of "
             "`blockDim.x`, then `__syncthreads()`, then all use the tile, then `__syncthreads()` "

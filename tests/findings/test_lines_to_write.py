@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ptxsw.toolchain.inputs import ptx_of
 from tests.command_line import ptxsw
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
@@ -282,3 +283,31 @@ def test_what_cannot_be_read_is_told_as_the_index_of_the_ptx(source: str, tmp_pa
     [first, *_] = found(source, tmp_path)
     assert "Store `a` transposed: `a[ctaid.x*ntid.x + " in first["advice"]
     assert "rows + tid.x]` moves 8 sectors an access, not 32" in first["advice"]
+
+
+LAUNCHED = (
+    PRODUCT.replace("__block_size__((16, 16, 1))\n", "")
+    + """
+void launch(int n, const float *A, const float *B, float *C)
+{
+    dim3 block(16, 16), grid(n / 16, n / 16);
+    k<<<grid, block>>>(n, n, A, B, C);
+}
+"""
+)
+
+
+def test_the_report_says_what_check_says(tmp_path: Path) -> None:
+    """With the names of the source, and in the block in which it launches the kernel."""
+    (tmp_path / "k.cu").write_text(LAUNCHED)
+    [ptx] = ptx_of(str(tmp_path / "k.cu"), "sm_90", ())
+    (tmp_path / "k.ptx").write_text(ptx.text)
+    done = ptxsw("check", tmp_path / "k.ptx", "--format", "json", "--no-ptxas")
+    [first] = json.loads(done.stdout)["findings"]
+    done = ptxsw("report", tmp_path / "k.ptx", "--format", "json")
+    [kernel] = json.loads(done.stdout)["kernels"]
+    assert kernel["block"] == [16, 16, 1]
+    [one] = kernel["findings"]
+    assert [one[key] for key in ("rule", "what", "advice", "gain", "weight")] == [
+        first[key] for key in ("rule", "what", "advice", "gain", "weight")
+    ]

@@ -35,7 +35,7 @@ class Findings {
     for (const { finding } of found) {
       box.append(node("details", finding === this.all[0].finding ? { open: "" } : {},
         node("summary", {}, `${SIGNS[finding.level]} ${finding.measure} (${finding.rule.replace("ptxsw-", "")})`),
-        node("p", {}, ...prose(finding.what)), node("p", {}, ...prose(finding.advice))));
+        node("p", {}, ...prose(finding.what)), node("p", {}, ...prose(finding.advice)), gained(finding)));
     }
     return box;
   }
@@ -86,7 +86,15 @@ function verdictEntry({ rule, said, title }) {
 function findingText({ finding }) {
   return node("div", { class: `finding ${finding.level}` },
     node("p", { class: "measure" }, `${SIGNS[finding.level]} ${finding.measure} (${finding.rule})`),
-    node("p", {}, ...prose(finding.what)), node("p", {}, ...prose(finding.advice)));
+    node("p", {}, ...prose(finding.what)), node("p", {}, ...prose(finding.advice)), gained(finding));
+}
+
+// What mending it brings, as in the terminal; nothing where that is not known.
+function gained({ gain }) {
+  if (!gain) return "";
+  const [least, most] = gain.map((share) => Math.round(100 * share));
+  const falls = `falls by ${least === most ? least : `${least} to ${most}`} %`;
+  return node("p", {}, `Mended, the kernel's bound ${gain[1] < 0.01 ? "stays as it is" : falls}.`);
 }
 
 // A sentence with `code` in it.
