@@ -10,7 +10,7 @@ may touch one byte there. Between blocks nothing orders plain accesses at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ptxsw.correctness.barriers import BlockBarriers
 from ptxsw.correctness.intervals import AHEAD, FIRST, SECOND, Intervals, IterationFact, TooMany
 from ptxsw.correctness.reasons import proved_for
+from ptxsw.correctness.schedule_order import decides, in_step, in_step_before
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, conflict, constant_stored, touches, unfollowed
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
@@ -31,6 +32,7 @@ from ptxsw.terms.substitution import substitute
 
 RULE = "data-race"
 _MOST_SUSPECTS = 20
+_MOST_ASKED = 24  # about strong accesses
 _OWN = ("local", "param")
 
 
@@ -55,7 +57,23 @@ def prove(subject: Subject) -> Proof:
     except TooMany:
         return Proof(unknown="there are too many paths between its barriers")
     copied = {"async-wait"} if any(touch.lasting for touch in found) else frozenset()
-    return replace(proof, needs=proof.needs | copied)
+    proof = replace(proof, needs=proof.needs | copied)
+    return proof if proof.open or proof.unknown else _with_order(subject, found, proof)
+
+
+def _with_order(subject: Subject, found: tuple[Touch, ...], proof: Proof) -> Proof:
+    """The proof, with what is left to the schedule."""
+    for pair in islice(within(subject, found, subject.barriers, decides), _MOST_ASKED):
+        subject.budget.check()
+        answer = subject.two_threads.ask(meeting(subject, pair))
+        if isinstance(answer, Apart):
+            continue
+        one, two = pair.first.index, pair.second.index
+        lines = " and ".join(map(str, sorted({subject.line(one), subject.line(two)})))
+        reason = f"{proof.reason}; what lines {lines} leave may depend on the schedule"
+        certain = isinstance(answer, Meet) and answer.certain and in_step_before(subject)
+        return replace(proof, reason=reason, faults=(in_step(subject, one, two),) * certain)
+    return proof
 
 
 class Unordered(Struct, frozen=True):

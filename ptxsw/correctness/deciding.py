@@ -35,7 +35,9 @@ def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
             for name, proof in proofs.items()
             if proof is not None and _verdict(name, proofs, faults).kind is VerdictKind.UNKNOWN
         }
-        faults += _shown(subject, left)
+        shown = _shown(subject, left)
+        in_step = [fault for fault in shown if fault.in_step]
+        faults += [fault for fault in shown if not fault.in_step] + in_step[:1]
     verdicts = {rule.name: _verdict(rule.name, proofs, faults) for rule in asked}
     told = [f for f in faults if f.rule in verdicts and verdicts[f.rule].kind is VerdictKind.FOUND]
     told.sort(key=lambda f: (-LEVELS.index(f.level), f.index))

@@ -68,6 +68,8 @@ class Fault(Struct, frozen=True):
     witness: Launch | None = None
     measure: str = ""
     acts: tuple[str, ...] = ()
+    in_step: bool = False
+    """Does it need lanes of a warp that do not run in step? Of those of a kernel one is told."""
 
 
 class Proof(Struct, frozen=True):

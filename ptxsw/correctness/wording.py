@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ptxsw.correctness.drawing import between, line_of
 from ptxsw.correctness.evidence import ShownFault
 from ptxsw.correctness.origins import Slices
+from ptxsw.correctness.schedule_order import INDEPENDENT, in_step_before
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault
 from ptxsw.ptx import isa
@@ -21,13 +22,34 @@ _BYTE = pattern(r"byte (\d+) of (\S+)")
 def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: str) -> Fault:
     level = "note" if evidence.same else "warning" if condition else "error"
     what, advice = _said(subject, evidence)
+    in_step = not evidence.same and _runs_in_step(subject, evidence, launch)
+    if in_step:
+        level = "warning"
+        what += ": right where the lanes of a warp run in step, as before "
+        what += f"sm_{INDEPENDENT}, and not since"
+        advice = f"put `__syncwarp()` {between(subject, *_in_order(evidence))}"
     if condition:
         what += f", in blocks of {condition}"
     return Fault(
         evidence.rule, level, evidence.index, what, advice, evidence.other,
         tuple(map(_thread, evidence.places)), condition, launch,
-        acts=tuple(_acts(subject, evidence)),
+        acts=tuple(_acts(subject, evidence)), in_step=in_step,
     )  # fmt: skip
+
+
+def _in_order(evidence: ShownFault) -> tuple[int, int]:
+    assert evidence.other is not None
+    return evidence.other, evidence.index
+
+
+def _runs_in_step(subject: Subject, evidence: ShownFault, launch: Launch) -> bool:
+    """Do two lanes of one warp race in code for a target on which they run in step?"""
+    if not in_step_before(subject) or evidence.rule != "data-race" or evidence.other is None:
+        return False
+    one, two = evidence.places
+    x, y, _ = launch.block
+    warps = {(p.thread[0] + x * (p.thread[1] + y * p.thread[2])) // 32 for p in (one, two)}
+    return one.block == two.block and len(warps) == 1
 
 
 def _acts(subject: Subject, evidence: ShownFault) -> Iterator[str]:
