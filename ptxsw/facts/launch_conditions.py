@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import gcd
 
 from ptxsw.terms import op
@@ -43,6 +44,18 @@ def is_promise(excess: Polynomial) -> bool:
     larger = {str(atom.value) for m, f in excess if f < 0 for atom in m}
     smaller = {atom.origin for m, f in excess if f > 0 for atom in m}
     return not (any(map(_is_of_grid, larger)) and Origin.PARAMETER in smaller)
+
+
+def without_implied(conditions: Iterable[Polynomial]) -> list[Polynomial]:
+    """Conditions, but for those that another one implies: `n <= 24` where `n <= 8`."""
+    kept: list[Polynomial] = []
+    for condition in conditions:
+        rests = [(condition - other).number for other in kept]
+        if any(rest is not None and rest <= 0 for rest in rests):
+            continue
+        kept = [o for o, rest in zip(kept, rests, strict=True) if rest is None]
+        kept.append(condition)
+    return kept
 
 
 def _is_of_grid(name: str) -> bool:

@@ -141,6 +141,7 @@ class ThreadSide(Struct):
     place: PlaceInObject
     conditions: tuple[Term, ...]
     size: int
+    writes: bool
 
     @property
     def remembers(self) -> bool:

@@ -40,12 +40,14 @@ class Distance:
         known: Facts,
         *,
         same_block: bool,
+        both_write: bool,
         width: int,
     ) -> None:
         self.first, self.second = spots
         self._bounds = ThreadBounds(grid, *spots, other, known)
         self._strides = Strides(self._bounds, same_thread)
         self._same_thread, self._same_block, self._width = same_thread, same_block, width
+        self._both_write = both_write
         self.other, self.renamed = other, self._bounds.renamed
 
     def by_strides(self) -> DistanceProof | None:
@@ -108,7 +110,8 @@ class Distance:
         is_own = self._bounds.is_own
         if not all(any(map(is_own, monomial)) for monomial, _ in distance if monomial):
             return False  # a distance that a launch chooses is no stride
-        return self._strides.contradict(self._meeting(distance), evidence, promised=True)
+        meeting = self._meeting(distance)
+        return self._strides.contradict(meeting, evidence, promised=True, tiled=self._both_write)
 
     def _by_extents(self, distance: Polynomial, evidence: DistanceProof) -> bool:
         """Are strides at least the extents that they separate? A launch has to see to that: it is

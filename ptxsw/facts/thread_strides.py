@@ -60,9 +60,12 @@ class Strides:
     def __init__(self, bounds: ThreadBounds, same_thread: SameThread) -> None:
         self._bounds, self._same_thread = bounds, same_thread
 
-    def contradict(self, first: Equation, evidence: DistanceProof, *, promised: bool) -> bool:
+    def contradict(
+        self, first: Equation, evidence: DistanceProof, *, promised: bool, tiled: bool = False
+    ) -> bool:
         """Does an equation hold for no two different threads? `promised`: strides may be taken to
-        be at least what they separate; then that is a condition."""
+        be at least what they separate; then that is a condition. `tiled`: and a block or grid to
+        be no larger than the distance of what its threads write."""
         equations, equal = [first], set[Term]()
 
         def same(atom: Term) -> bool:
@@ -80,7 +83,7 @@ class Strides:
             if found is None and promised:
                 found = self._progress(equations, evidence, promised=True)
             if found is None:
-                return False
+                return tiled and any(self._fails(e, evidence, promised=True) for e in equations)
             at, step = found
             held = equations[at]
             equations[at] = Equation(step.rest, held.low, held.high)
@@ -91,12 +94,16 @@ class Strides:
                 equations.append(Equation(step.along, 0, 0))
         return False
 
-    def _fails(self, equation: Equation, evidence: DistanceProof) -> bool:
+    def _fails(
+        self, equation: Equation, evidence: DistanceProof, *, promised: bool = False
+    ) -> bool:
         """Is the value always too large, or too small?"""
-        settle = self._bounds.settle
-        return settle(equation.value * -1 + equation.high + 1, evidence) or settle(
-            equation.value - equation.low + 1, evidence
-        )
+        return any(
+            self._bounds.settle(excess, evidence, promised=promised)
+            for excess in (
+                equation.value * -1 + equation.high + 1, equation.value - equation.low + 1,
+            )
+        )  # fmt: skip
 
     def _progress(
         self, equations: list[Equation], evidence: DistanceProof, *, promised: bool

@@ -25,7 +25,7 @@ from ptxsw.facts.block_collisions import colliding
 from ptxsw.facts.conditions import conjuncts
 from ptxsw.facts.grid import Grid
 from ptxsw.facts.grid_facts import Facts, facts
-from ptxsw.facts.launch_conditions import plain_condition, told
+from ptxsw.facts.launch_conditions import plain_condition, told, without_implied
 from ptxsw.facts.loop_values import Assignment
 from ptxsw.facts.memory_objects import (
     IN_BOUNDS,
@@ -114,7 +114,7 @@ class TwoThreads:
         self._objects = Objects(trace)
         self.views = ThreadViews(trace, self.dimensions, self._objects.is_read_only)
         self._spots: dict[tuple[Term, int, frozenset[Term]], Spot | None] = {}
-        self._sides: dict[tuple[AccessView, int], ThreadSide] = {}
+        self._sides: dict[tuple[AccessView, int, str], ThreadSide] = {}
         self._answers: dict[object, Answer] = {}
         self._models = ModelSearch(self.views, solver)
 
@@ -231,13 +231,16 @@ class TwoThreads:
         return self._decided(first, a, second, b, other, conditions, assumptions, pairs or [])
 
     def _side(self, access: Access, view: AccessView) -> ThreadSide:
-        side = self._sides.get((view, bytes_of(access)))
+        key = view, bytes_of(access), access.kind
+        side = self._sides.get(key)
         if side is None:
             own = self.views.own
             conditions = conjuncts({own(view.guard), *map(own, view.conditions)}, self.trace.terms)
             place = self._objects.place(self.views, view.address)
             told = tuple(c for c in conditions if c.kind is not op.CONST)
-            side = self._sides[view, bytes_of(access)] = ThreadSide(place, told, bytes_of(access))
+            side = self._sides[key] = ThreadSide(
+                place, told, bytes_of(access), access.kind == "store"
+            )
         return side
 
     def _excluded(self, mine: Iterable[Term], theirs: Iterable[Term], other: OtherThread) -> bool:
@@ -293,7 +296,8 @@ class TwoThreads:
         known = Facts((*shared.at_most_0, *self._fits), shared.one_of)
         return Distance(
             self.grid, (first, second), other, other.is_one_thread, known,
-            same_block=other.same_block, width=mine.place.offset.width,
+            same_block=other.same_block, both_write=mine.writes and theirs.writes,
+            width=mine.place.offset.width,
         )  # fmt: skip
 
     @cached_property
@@ -304,7 +308,7 @@ class TwoThreads:
         """An answer, if all that a proof needs holds, or is for a launch to choose."""
         if evidence is None:
             return None
-        conditions = [told(condition) for condition in evidence.conditions]
+        conditions = [told(condition) for condition in without_implied(evidence.conditions)]
         used = {*assumptions, NO_ADDRESS_WRAP}
         for need in evidence.needs:
             low, high = self.grid.span(need)

@@ -232,6 +232,79 @@ def test_a_row_that_a_guard_binds_needs_no_condition() -> None:
     assert not any("gridDim" in condition for condition in answer.conditions)
 
 
+# ---------------------------------------------------------------- rows that are far apart
+
+ROW_8_BELOW = (
+    f"{GRID} {TWO_DIMENSIONS} setp.ge.s32 %p1, %r10, %r2; @%p1 bra END;"
+    "mov.u32 %r20, %ctaid.y; mad.lo.s32 %r11, %r20, 16, %r4; add.s32 %r13, %r11, 8;"
+    "mad.lo.s32 %r12, %r11, %r2, %r10; mul.wide.s32 %rd3, %r12, 4; add.s64 %rd3, %rd1, %rd3;"
+    "mad.lo.s32 %r12, %r13, %r2, %r10; mul.wide.s32 %rd4, %r12, 4; add.s64 %rd4, %rd1, %rd4;"
+    "st.global.u32 [%rd3], 0; st.global.u32 [%rd4], 0;"
+)
+
+
+@pytest.mark.parametrize("same_block", [True, False])
+def test_rows_of_a_width_that_nobody_knows(same_block: bool) -> None:
+    """Rows m and 8·m apart, in blocks of 8 rows: what is multiplied with m is 0 or it is not."""
+    answer = asked(ROW_8_BELOW, same_block=same_block, shape=(32, 8, 1), first=0)
+    assert isinstance(answer, Apart)
+    assert set(answer.conditions) <= {"no 32-bit index wraps"}
+    answer = asked(ROW_8_BELOW, same_block=same_block, shape=(32, 9, 1), first=0)
+    assert isinstance(answer, Meet) is same_block
+
+
+def test_two_writes_of_a_thread_bind_the_block_along_their_distance() -> None:
+    """A block of more threads would not fit the code; but what is read is bound by nothing."""
+    writes = "mul.wide.u32 %rd3, %r3, 4; add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 0;"
+    answer = asked(writes + "st.global.u32 [%rd3+32], 0;")
+    assert isinstance(answer, Apart)
+    assert answer.conditions == ("blockDim.x <= 8",)
+    assert isinstance(asked(writes + "ld.global.u32 %r9, [%rd3+32];"), Meet)
+
+
+def test_no_launch_is_asked_to_be_of_one_block() -> None:
+    own = "mul.wide.u32 %rd3, %r3, 4; add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], 0;"
+    answer = asked(own + "mov.u32 %r5, %ctaid.x;", same_block=False)
+    assert isinstance(answer, Meet)
+
+
+# ---------------------------------------------------------------- loops
+
+ROW_IN_STEPS = (
+    "mov.u32 %r5, %ctaid.x; mul.lo.s32 %r6, %r5, %r1; mov.u32 %r9, %r3;"
+    "setp.ge.s32 %p1, %r9, %r1; @%p1 bra END;"
+    "LOOP: add.s32 %r11, %r6, %r9; mul.wide.s32 %rd3, %r11, 4; add.s64 %rd3, %rd1, %rd3;"
+    "st.global.u32 [%rd3], 0;"
+    "add.s32 %r9, %r9, 64; setp.lt.s32 %p2, %r9, %r1; @%p2 bra LOOP;"
+)
+
+
+@pytest.mark.parametrize("same_block", [True, False])
+def test_a_row_that_a_block_goes_along(same_block: bool) -> None:
+    """What a loop adds to a thread's place stays below the end of the row."""
+    answer = asked(ROW_IN_STEPS, same_block=same_block, shape=(64, 1, 1))
+    assert isinstance(answer, Apart)
+    assert set(answer.conditions) <= {"no 32-bit index wraps"}
+
+
+SORT = (
+    "mov.u32 %r9, 64;"
+    "LOOP: sub.s32 %r10, %r9, 1; and.b32 %r10, %r3, %r10; shl.b32 %r11, %r3, 1;"
+    "sub.s32 %r11, %r11, %r10; add.s32 %r12, %r11, %r9; shl.b32 %r11, %r11, 2;"
+    "shl.b32 %r12, %r12, 2; add.s32 %r11, %r7, %r11; add.s32 %r12, %r7, %r12;"
+    "st.shared.u32 [%r11], 0; st.shared.u32 [%r12], 0; bar.sync 0;"
+    "shr.u32 %r9, %r9, 1; setp.ne.u32 %p1, %r9, 0; @%p1 bra LOOP;"
+)
+
+
+def test_a_step_of_a_sort_in_each_iteration() -> None:
+    """The pairs of a bitonic sort, for 64, 32, … 1, are no pairs for other numbers."""
+    header = next(iter(trace(SORT).loop_facts))
+    together = asked(SORT, first=0, shape=(64, 1, 1), counters={header: 0})
+    assert isinstance(together, Apart)
+    assert not isinstance(asked(SORT, first=0, shape=(64, 1, 1)), Apart)
+
+
 # ---------------------------------------------------------------- what data decides
 
 GATHER = (
