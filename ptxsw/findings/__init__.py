@@ -74,6 +74,7 @@ def find(scene: Scene, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
 _EXPLAINS = {
     swapped_axes.name: {column.name, uncoalesced.name, array_of_structs.name, bank_conflicts.name},
     shared_tile.name: {uniform_loads.name, neighbour_loads.name},
+    may_alias.name: {uniform_loads.name},
 }
 """Rules whose findings are symptoms of another's."""
 

@@ -15,6 +15,7 @@ from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.terms import op
+from ptxsw.terms.node import Term
 
 _ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 _STOPS = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL
@@ -192,10 +193,14 @@ def _advice(several: list[Repeat], iterations: int) -> str:
     return "Keep the value in a local variable."
 
 
+def _addresses(site: Site) -> frozenset[Term]:
+    return frozenset(view.address for view in site.access.variants)
+
+
 def _is_aliasing(repeat: Repeat) -> bool:
     """Does nothing but a store through another pointer keep the compiler from using the value
     again? Of an earlier iteration of a loop it would use none but that of the same load."""
-    same = repeat.iterations == 0 or repeat.site.index == repeat.source.index
+    same = repeat.iterations == 0 or _addresses(repeat.site) == _addresses(repeat.source)
     constant = "nc" in repeat.site.access.instruction.modifiers
     return bool(repeat.stores) and repeat.barrier is None and same and not constant
 

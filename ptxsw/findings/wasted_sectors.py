@@ -213,9 +213,11 @@ def _advice_for_structs(scene: Scene, group: Group, stride: int) -> str:
     if whole := _whole_struct(scene, group, stride):
         return whole
     apart = _fields(scene, group) or "Keep each field in an array of its own (a struct of arrays)"
-    if stride % 8 == 0 and group.bytes > 8 and max(s.shown.bytes or 0 for s in group.sites) < 16:
-        width = 16 if stride % 16 == 0 else 8
-        return f"{apart}, or load the struct in vectors of {width} bytes (`float{width // 4}`)."
+    width = 16 if stride % 16 == 0 else 8
+    widest = max(site.shown.bytes or 0 for site in group.sites)
+    if stride % 8 == 0 and group.bytes > 8 and widest < width:
+        kind = "double2" if widest == 8 else f"float{width // 4}"
+        return f"{apart}, or load the struct in vectors of {width} bytes (`{kind}`)."
     return f"{apart}."
 
 

@@ -516,3 +516,34 @@ BINS = """
 def test_few_bins_of_all_threads(loaded: str, bins: int | None) -> None:
     every = found(kernel(BINS.format(loaded=loaded)), "atomic-contention")
     assert [(f.level, f.figures["bins"]) for f in every] == ([("note", bins)] if bins else [])
+
+
+UNROLLED = """
+    mov.u32 %r5, 0;
+    mul.wide.u32 %rd3, %r2, 4;
+    add.s64 %rd4, %rd2, %rd3;
+LOOP:
+    ld.global.f32 %f1, [%rd1];
+    st.global.f32 [%rd4], %f1;
+    ld.global.f32 %f2, [%rd1];
+    st.global.f32 [%rd4+512], %f2;
+    add.s64 %rd4, %rd4, 1024;
+    add.s32 %r5, %r5, 1;
+    setp.ne.s32 %p1, %r5, %r1;
+    @%p1 bra LOOP;
+"""
+
+
+def test_copies_of_an_unrolled_loop_have_one_cause() -> None:
+    """All load one element again because a store may have changed it: neither "in the previous
+    iteration", nor "all lanes one element"."""
+    [one] = found(kernel(UNROLLED))
+    assert (one.rule, one.measure) == ("ptxsw-may-alias", "2 loads made again")
+
+
+def test_structs_of_doubles_are_vectors_of_doubles() -> None:
+    loads = "\n".join(f"ld.global.f64 %fd{n}, [%rd4+{8 * n}];" for n in range(4))
+    body = f"mul.wide.u32 %rd3, %r2, 48;\nadd.s64 %rd4, %rd1, %rd3;\n{loads}"
+    text = kernel(body).replace(".reg .f32 %f<9>;", ".reg .f64 %fd<9>;")
+    [one] = found(text, "array-of-structs")
+    assert one.advice.endswith("or load the struct in vectors of 16 bytes (`double2`).")
