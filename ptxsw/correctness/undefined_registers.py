@@ -10,7 +10,7 @@ address, in what decides a branch, or in what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -18,15 +18,19 @@ from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Suspect
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.conditions import assumed
 from ptxsw.facts.simplifier import Simplifier
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import Facts, ForwardAnalysis
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Int, Mem, Reg, flatten
-from ptxsw.terms.node import Term, unknowns
+from ptxsw.ptx.ir import Guard, Instruction, Int, Mem, Reg, flatten
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, unknowns, walk
 from ptxsw.terms.origin import OF_LOOPS, Origin
+from ptxsw.terms.terms import Terms
 
 _LANES = 32
+_MOST_CHOICES = 6
 _HIDING = OF_LOOPS | {Origin.MERGED, Origin.UNKNOWN, Origin.OTHER_LANE}
 
 
@@ -98,6 +102,9 @@ def _by_values(
         for value, given in _values(trace, at):
             left = unknowns(simplifier.simplified(value, given))
             found = [a for a in left if a.origin is Origin.UNDEFINED]
+            if found:
+                left = _left(trace.terms, simplifier, value, given, 0)
+                found = [a for a in left if a.origin is Origin.UNDEFINED]
             line = subject.line(at)
             if found:
                 why = f"{_register(found[0])} may be read before it is written (line {line})"
@@ -106,6 +113,22 @@ def _by_values(
             if any(a.origin in _HIDING for a in left) and not _is_known(trace, at, names):
                 unknown = f"whether a register was written before line {line} is not followed"
     return tuple(open_), unknown
+
+
+def _left(
+    terms: Terms, simplifier: Simplifier, value: Term, given: tuple[Term, ...], depth: int
+) -> list[Term]:
+    """The unknowns of a value, of each choice in it those of the sides that may be taken."""
+    value = simplifier.simplified(value, given)
+    choice = next((n for n in walk(value) if n.kind is op.ITE and n.width > 1), None)
+    if choice is None or depth > _MOST_CHOICES:
+        return unknowns(value)
+    found: dict[Term, None] = {}
+    for condition in (choice.args[0], terms.not_(choice.args[0])):
+        more = assumed(given, condition, terms)
+        if not simplifier.facts(more).impossible:
+            found.update(dict.fromkeys(_left(terms, simplifier, value, more, depth + 1)))
+    return list(found)
 
 
 def _is_known(trace: Trace, at: int, names: set[str]) -> bool:
@@ -144,19 +167,37 @@ def _early_reads(cfg: Cfg) -> Iterator[tuple[int, frozenset[Reg]]]:
     """Instructions that read registers which some way leaves unwritten."""
 
     def through(number: int, unwritten: Facts) -> list[tuple[int, Facts]]:
-        block = cfg.blocks[number]
-        written = {r for at in range(block.start, block.end) for r in cfg.surely_written[at]}
-        return [(successor, unwritten - written) for successor in block.successors]
+        written = {reg for _, _, regs in _in_block(cfg, number) for reg in regs}
+        return [(successor, unwritten - written) for successor in cfg.blocks[number].successors]
 
     every = frozenset(reg for at in cfg.indices(cfg.order) for reg in cfg.read[at])
     held = ForwardAnalysis(cfg, every, through, frozenset.union).everywhere()
     for number in cfg.order:
         now = set(held.get(number, ()))
-        for at in range(cfg.blocks[number].start, cfg.blocks[number].end):
-            early = now.intersection(cfg.read[at])
-            if early:
-                yield at, frozenset(early)
-            now.difference_update(cfg.surely_written[at])
+        for at, early, written in _in_block(cfg, number):
+            found = now.intersection(early)
+            if found:
+                yield at, frozenset(found)
+            now.difference_update(written)
+
+
+def _in_block(cfg: Cfg, number: int) -> Iterator[tuple[int, Iterable[Reg], Iterable[Reg]]]:
+    """Each instruction with the registers that it reads, and those that are written behind it, as
+    far as the block tells: `@%p1 mov %r1, 0; @!%p1 mov %r1, 1;` writes %r1."""
+    written_if: dict[Reg, set[Guard]] = {}
+    for at in range(cfg.blocks[number].start, cfg.blocks[number].end):
+        guard = cfg.instructions[at].guard
+        read = [reg for reg in cfg.read[at] if guard not in written_if.get(reg, ())]
+        surely = {*cfg.surely_written[at]}
+        for reg in cfg.written[at]:
+            for guards in written_if.values():  # it is another condition from now on
+                guards -= {each for each in guards if each.reg == reg}
+            if guard is not None and guard.reg != reg:
+                guards = written_if.setdefault(reg, set())
+                guards.add(guard)
+                if Guard(guard.reg, not guard.negated) in guards:
+                    surely.add(reg)
+        yield at, read, surely
 
 
 def _tainted(cfg: Cfg, first: dict[int, frozenset[Reg]]) -> set[Reg]:

@@ -32,6 +32,12 @@ REGISTERS = {
     "never written": ("", False),
     "written where it is needed": ("""setp.lt.s32 %p1, %r9, 9; @%p1 mov.u32 %r2, 1;
         @!%p1 ret;""", True),
+    "written by two that exclude each other": ("""setp.lt.s32 %p1, %r9, 9; @%p1 mov.u32 %r2, 1;
+        @!%p1 mov.u32 %r2, 2;""", True),
+    "written by two that overlap": ("""setp.lt.s32 %p1, %r9, 9; @%p1 mov.u32 %r2, 1;
+        setp.lt.s32 %p1, %r9, 5; @!%p1 mov.u32 %r2, 2;""", True),
+    "by two that leave a gap": ("""setp.lt.s32 %p1, %r9, 5; @%p1 mov.u32 %r2, 1;
+        setp.lt.s32 %p1, %r9, 9; @!%p1 mov.u32 %r2, 2;""", False),
     "written by one side": ("setp.lt.s32 %p1, %r9, 9; @%p1 bra L; mov.u32 %r2, 1; L:", False),
     "written by both": ("""setp.lt.s32 %p1, %r9, 9; @%p1 bra L; mov.u32 %r2, 1; bra M; L:
         mov.u32 %r2, 2; M:""", True),
