@@ -284,8 +284,8 @@ class _Proving:
         for atom in met:
             if atom.origin is Origin.ITERATION:
                 yield terms.ule(atom, terms.const(_ITERATIONS, atom.width))
-            if _is_number(atom):
-                yield terms.sle(terms.const(0, 32), atom)
+            if _is_number(atom):  # the last million before 2^31 is nobody's size
+                yield terms.ult(atom, terms.const(MOST_IN_GRID, 32))
 
     def _found(
         self,
