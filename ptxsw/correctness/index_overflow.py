@@ -41,8 +41,6 @@ RULE = "index-overflow"
 _SPACES = frozenset({"global", "generic"})
 _WIDE = 128
 """Bits in which sums of products of 32 bits are whole numbers."""
-_LARGEST = 80 * 10**9
-"""Bytes of the memory of a GPU."""
 _ITERATIONS = 100
 """A wrap is looked for in the first iterations of loops: strides may be as large as they like."""
 _USUAL = 1000
@@ -297,7 +295,7 @@ class _Proving:
         self._conditions.suppose(n for n in needs if not _is_of_sizes(n))
         if not self._limits.suppose(filter(_is_of_sizes, needs)) or not needs:
             self._without_limit = True
-        level = self._level(access, index, needs, model)
+        level = self._level(access, index, model)
         if level not in self._faults:
             self._faults[level] = Fault(
                 RULE,
@@ -312,25 +310,13 @@ class _Proving:
         """Up to which sizes the kernel is right."""
         return "" if self._without_limit else self._limits.as_limit()
 
-    def _level(
-        self,
-        access: Access,
-        index: NarrowIndex,
-        needs: Sequence[Polynomial],
-        model: Mapping[Term, int],
-    ) -> str:
-        """A warning where the array may be smaller than what 32 bits count and fits in memory."""
+    def _level(self, access: Access, index: NarrowIndex, model: Mapping[Term, int]) -> str:
+        """A warning where the array may have fewer elements than 32 bits count: where a product on
+        the way wraps, or a number of bytes."""
         if self._subject.launch is not None and all(map(_is_of_launch, model)):
             return "error"  # the thread of the model is one of the launch
-        if index.is_divided:
-            return "warning"
-        terms = self._values.terms
-        whole, _ = self._offset(index)
-        most = min((access.bits // 8) << 31, _LARGEST)
-        small = terms.slt(whole, terms.const(most, _WIDE))
-        return (
-            "note" if self._met([*self._wraps(index), (small, True)], needs) is None else "warning"
-        )
+        bytes_ = 0 < index.scale < access.bits // 8
+        return "warning" if bytes_ or index.is_divided else "note"
 
     def _offset(self, index: NarrowIndex) -> tuple[Term, Term]:
         """What is added to the pointer of an access, over whole numbers and as it is."""

@@ -17,14 +17,15 @@ from ptxsw.terms.node import Term, bottom_up, split, visible_parts
 
 
 class NarrowIndex(Struct, frozen=True):
-    """A number of 32 bits that is extended into an address, or of which a quotient goes into it:
-    `is_divided`."""
+    """A number of 32 bits that is extended into an address, `scale` bytes for each step of it (0:
+    not known), or of which a quotient goes into it: `is_divided`."""
 
     value: Term
     signed: bool
     address: Term
     given: tuple[Term, ...]
     is_divided: bool = False
+    scale: int = 0
 
     @property
     def most(self) -> int:
@@ -39,12 +40,14 @@ def indices(access: Access) -> Iterator[NarrowIndex]:
             seen: dict[Term, None] = {}
             if address is None:
                 continue
+            scales = dict(split(address)[1])
             for node in bottom_up(seen, _looked_into, address):
                 seen[node] = None
                 if node.kind in op.EXTENSIONS:
                     inner, signed = node.args[0], node.kind is op.SEXT
                     if _is_sum(inner):
-                        yield NarrowIndex(inner, signed, address, given)
+                        scale = abs(wrapped(scales.get(node, 0), address.width))
+                        yield NarrowIndex(inner, signed, address, given, scale=scale)
                     elif _is_quotient(inner) and _is_counted(inner.args[0]):
                         yield NarrowIndex(inner.args[0], signed, address, given, True)
                 elif node.kind in _DIVIDING and _is_counted(node.args[0]):
