@@ -9,8 +9,9 @@ all to always, what may be in a cache from all to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,16 +22,21 @@ from ptxsw.cost.accesses import access_figures, unmeasured
 from ptxsw.cost.account import Account, Interval, exactly
 from ptxsw.cost.asked import asked, between
 from ptxsw.cost.bulk_copies import bulk_bytes
-from ptxsw.cost.executions import fallback_blocks, placements
+from ptxsw.cost.executions import executed, fallback_blocks, placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import critical_path, latencies, of_machine_code
 from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.merged_accesses import as_made, by_width
+from ptxsw.cost.stalls import alone
 from ptxsw.cost.tensor import constants, tensor_in
 from ptxsw.cost.wavefronts import wavefronts_of
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
+from ptxsw.ptx.isa import Trait
+
+_FIXED: Final = frozenset({"the latency of mma", "the latency of wmma"})
+_FIRST: Final = 80  # architecture from which on tensor cores set no barrier
 
 
 class Stretch(Struct, frozen=True):
@@ -116,19 +122,42 @@ class _Reader:
         own = between(self._asked(set(cfg.indices(always))), self._asked(set(inside)))
         work = tensor_in(cfg, sorted(blocks), always, self._value)
         bulk = bulk_bytes(cfg, sorted(blocks), self._value, self._threads)
+        chain, left = self._waits(self._chain(blocks, always), blocks, work.unmodelled)
         account = replace(
             own,
             passes=own.passes + (work.shared + bulk.bytes) / exactly(float(LINE)),
             l2_bytes=own.l2_bytes + bulk.bytes,
             dram_bytes=own.dram_bytes + Interval(0.0, bulk.bytes.high),
-            chain=self._chain(blocks, always),
+            chain=chain,
             tensor=work.multiply_adds,
-            unmodelled=(*work.unmodelled, *bulk.unmodelled),
+            unmodelled=(*left, *bulk.unmodelled),
         )
         label = None if header is None else cfg.name(header).partition("@")[0]  # less its scope
         lines = tuple(map(self._line, sorted(unknown)))
         names = tuple((a.index, a.instruction.name) for a in accesses)
         yield Stretch(label, self._line(min(inside)), account, lines, unknown, names, header)
+
+    def _waits(
+        self, chain: Interval, blocks: frozenset[int], unmodelled: Sequence[str]
+    ) -> tuple[Interval, tuple[str, ...]]:
+        """With how long `mma` takes, where machine code says it; and what is left without figures:
+        others than the warp itself say how long it waits for an mbarrier."""
+        cfg = self._trace.cfg
+        polls = any(isa.has(cfg.instructions[at], Trait.POLLS) for at in cfg.indices(blocks))
+        left = (*unmodelled, *(("waits for mbarriers",) if polls else ()))
+        if self._code is None or _FIXED.isdisjoint(unmodelled) or not self._is_recent:
+            return chain, left
+        once = [float(block.number in blocks) for block in cfg.blocks]
+        often = [executed(place, once) for place in self._placed]
+        most = alone(self._code, often, self._gpu.of("dram_latency").high)
+        if most is None or not often:
+            return chain, left
+        return Interval(chain.low, max(chain.high, most)), tuple(w for w in left if w not in _FIXED)
+
+    @property
+    def _is_recent(self) -> bool:
+        """Have control words the latency of tensor cores, and is the code for this GPU's own?"""
+        return int(self._gpu.arch.removeprefix("sm_")) >= _FIRST
 
     def _known(self, access: Access) -> bool:
         return self._figures[access.index].known

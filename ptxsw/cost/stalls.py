@@ -23,11 +23,12 @@ from operator import mul
 from typing import Final
 
 from ptxsw.cost.gpu import of_target
-from ptxsw.cost.machine_code import MachineInstruction, MachineKernel
+from ptxsw.cost.machine_code import TENSOR, MachineInstruction, MachineKernel
 
 LOOP_FACTOR: Final = 10.0
 _GLOBAL: Final = 200.0  # cycles
 _SHARED: Final = 24.0
+_WAITS_FOR_COPIES: Final = frozenset({"DEPBAR", "LDGDEPBAR"})
 _LATENCY: Final = {
     **dict.fromkeys(("LD", "LDG", "LDL", "ATOM", "ATOMG", "LDGSTS"), _GLOBAL),
     **dict.fromkeys(("LDS", "ATOMS", "LDSM"), _SHARED),
@@ -62,6 +63,22 @@ def waits(
         }
         totals.append(_total(kernel, executed, own, latency))
     return tuple(totals)
+
+
+def alone(kernel: MachineKernel, executed: Sequence[float], memory: float) -> float | None:
+    """The most cycles that a warp alone takes: the stalls of control words, which have the latency
+    of all that takes as long each time, tensor cores from sm_80 on among it; and wherever it waits
+    for a barrier, or for copies, `memory` cycles for each. None where tensor cores set barriers, so
+    that it is not known how long they take."""
+    if any(i.pipe in TENSOR and i.control.write is not None for i in kernel.instructions):
+        return None
+    waits = (
+        max(1, i.control.stall)
+        + memory * (i.control.wait.bit_count() + (i.root in _WAITS_FOR_COPIES))
+        for i in kernel.instructions
+    )
+    total: float = sum(map(mul, waits, executed))
+    return total
 
 
 def _total(

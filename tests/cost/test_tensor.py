@@ -18,6 +18,7 @@ from ptxsw.cost.tensor import TensorWork, constants, tensor_work
 from ptxsw.emulator.run import emulate
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
+from ptxsw.report.prediction import Range, Stretch
 from tests.command_line import ROOT, ptxsw
 from tests.heads import head
 
@@ -28,6 +29,8 @@ MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0
 WMMA = "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f0,%f1,%f2,%f3,%f4,%f5,%f6,%f7}, \
 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, \
 {%f0,%f1,%f2,%f3,%f4,%f5,%f6,%f7};"
+WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0,%f1,%f2,%f3}, %rd2, %rd3, 1, 1, 1, \
+0, 0;"
 LOOP = """
     mov.u32 %r9, 0;
 LOOP:
@@ -70,14 +73,18 @@ def said(*arguments: object) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.parametrize("work", [MMA, WMMA], ids=["mma", "wmma"])
-def test_the_upper_end_is_open(work: str, tmp_path: Path) -> None:
-    (tmp_path / "k.ptx").write_text(kernel(LOOP.format(work=work)))
-    text = said(tmp_path / "k.ptx", "--gpu", "a100", "--no-rewrites")
+def asynchronous(more: str = "") -> str:
+    """A loop whose tensor work nobody knows how long it is waited for."""
+    return kernel(LOOP.format(work=WGMMA + more), "sm_90a")
+
+
+def test_the_upper_end_is_open(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(asynchronous())
+    text = said(tmp_path / "k.ptx", "--no-rewrites")
     assert re.search(
-        r"loop LOOP, line \d+: at least \d.* cycles; not modelled: the latency of w?mma", text
+        r"loop LOOP, line \d+: at least \d.* cycles; not modelled: waits for wgmma", text
     )
-    given = (tmp_path / "k.ptx", "--gpu", "a100", "--no-rewrites", "--format", "json")
+    given = (tmp_path / "k.ptx", "--no-rewrites", "--format", "json")
     data = json.loads(said(*given), parse_constant=pytest.fail)
     [stretch] = data["kernels"][0]["stretches"]
     assert stretch["time"]["low"] > 0 and stretch["time"]["high"] is None
@@ -86,32 +93,63 @@ def test_the_upper_end_is_open(work: str, tmp_path: Path) -> None:
 
 
 def test_the_page_says_so_too(tmp_path: Path) -> None:
-    (tmp_path / "k.ptx").write_text(kernel(LOOP.format(work=MMA)))
+    (tmp_path / "k.ptx").write_text(asynchronous())
     done = ptxsw("report", tmp_path / "k.ptx", "--html", tmp_path / "k.html")
     assert done.returncode == 0, done.stderr.decode()
     page = (tmp_path / "k.html").read_text()
     assert re.search(
-        r"one iteration of LOOP, at least [\d.]+ cycles; not modelled: the latency of mma", page
+        r"one iteration of LOOP, at least [\d.]+ cycles; not modelled: waits for wgmma", page
     )
 
 
 def test_nothing_is_called_slower_or_faster(tmp_path: Path) -> None:
     """Ten times the work beside the tensor cores: that is not ten times the time."""
-    more = MMA + "fma.rn.f32 %f5, %f5, %f6, %f7;" * 400
-    (tmp_path / "a.ptx").write_text(kernel(LOOP.format(work=MMA)))
-    (tmp_path / "b.ptx").write_text(kernel(LOOP.format(work=more)))
+    (tmp_path / "a.ptx").write_text(asynchronous())
+    (tmp_path / "b.ptx").write_text(asynchronous("fma.rn.f32 %f5, %f5, %f6, %f7;" * 400))
     for one, other in (("a", "b"), ("b", "a")):
         text = said(tmp_path / f"{one}.ptx", "--against", tmp_path / f"{other}.ptx",
                     "--no-rewrites")  # fmt: skip
-        assert "the other text in the loop LOOP: the bounds overlap; not modelled: the lat" in text
+        assert "the other text in the loop LOOP: the bounds overlap; not modelled: waits" in text
         assert "times as long" not in text
 
 
 def test_effects_of_rewrites_leave_it_open(tmp_path: Path) -> None:
     twice = "ld.global.f32 %f5, [%rd1+8]; ld.global.f32 %f6, [%rd1+8]; add.f32 %f0, %f5, %f6;"
-    (tmp_path / "k.ptx").write_text(kernel(LOOP.format(work=MMA + twice)))
-    text = said(tmp_path / "k.ptx", "--rewrites", "--gpu", "a100")
+    (tmp_path / "k.ptx").write_text(asynchronous(twice))
+    text = said(tmp_path / "k.ptx", "--rewrites")
     assert re.search(r"load-elimination +1 change: at least .*, at most open -> open cycles", text)
+
+
+def bounds(text: str, gpu: str) -> tuple[Stretch, Range]:
+    """Of the loop, and of how long a warp waits, with the one warp of each block that fits."""
+    answer = package.predict(text, gpu=gpu, block=32, rewrites=False)
+    [stretch] = answer.kernels[0].stretches
+    return stretch, next(load.time for load in stretch.resources if load.name == "latency")
+
+
+@needs_ptxas
+@pytest.mark.parametrize("work", [MMA, WMMA], ids=["mma", "wmma"])
+def test_machine_code_says_how_long_tensor_cores_take(work: str) -> None:
+    """By the stalls between products that depend on each other: 24 cycles or more for each."""
+    text = kernel(LOOP.format(work=work * 20)).replace(".reqntid 128", ".reqntid 32")
+    stretch, waits = bounds(text, "a100")
+    assert stretch.unmodelled == () and stretch.time.high is not None
+    warps = package.predict(text, gpu="a100", rewrites=False).kernels[0].occupancy
+    assert warps is not None and waits.high is not None
+    assert 20 * 24 <= waits.high * warps.warps < 20 * 80
+    assert stretch.time.high >= waits.high
+
+
+def test_without_machine_code_it_stays_open() -> None:
+    stretch, _ = bounds(kernel(LOOP.format(work=MMA)), "v100")
+    assert stretch.unmodelled == ("the latency of mma",) and stretch.time.high is None
+
+
+def test_waits_for_an_mbarrier_are_no_time_of_the_warp() -> None:
+    """Who arrives there says how long they are."""
+    text = kernel(LOOP.format(work=WAIT.format(poll="try_wait")), "sm_90")
+    stretch, _ = bounds(text, "h100")
+    assert stretch.unmodelled == ("waits for mbarriers",) and stretch.time.high is None
 
 
 def test_the_gate_asks_for_more_than_a_smaller_sum() -> None:
