@@ -11,7 +11,8 @@ from ptxsw.correctness.schedule_order import INDEPENDENT, in_step_before
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Mem, type_width
+from ptxsw.ptx.ir import Mem, Special, type_width
+from ptxsw.ptx.isa import Trait
 from ptxsw.ptx.patterns import pattern
 from ptxsw.simt.state import Poisoned, ThreadPlace
 from ptxsw.verify.launches import Launch
@@ -20,6 +21,8 @@ _BYTE = pattern(r"byte (\d+) of (\S+)")
 
 
 def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: str) -> Fault:
+    if not condition and _needs_a_block(subject, evidence):
+        condition = "more than one thread"
     level = "note" if evidence.same else "warning" if condition else "error"
     what, advice = _said(subject, evidence)
     in_step = not evidence.same and _runs_in_step(subject, evidence, launch)
@@ -35,6 +38,22 @@ def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: 
         tuple(map(_thread, evidence.places)), condition, launch,
         acts=tuple(_acts(subject, evidence)), in_step=in_step,
     )  # fmt: skip
+
+
+def _needs_a_block(subject: Subject, evidence: ShownFault) -> bool:
+    """Is it a fault of several threads of a block, where neither anybody declares the block nor the
+    kernel shows that it is written for several?"""
+    if subject.shape is not None or evidence.other is None:
+        return False
+    code = subject.cfg.instructions
+    several = any(
+        isa.has(one, Trait.BARRIER)
+        or isa.has(one, Trait.COLLECTIVE)
+        or any(isinstance(r, Special) and r.name.startswith("%ntid") for r in isa.uses(one))
+        for one in code
+    )
+    one, two = evidence.places
+    return one.block == two.block and not several
 
 
 def _in_order(evidence: ShownFault) -> tuple[int, int]:

@@ -52,3 +52,22 @@ def test_code_that_needs_lanes_in_step_is_named_once(target: str) -> None:
 def test_a_barrier_between_them_orders_the_lanes(target: str) -> None:
     found, reason = said(target, "    bar.sync 0;")
     assert found == [] and "schedule" not in reason
+
+
+def test_a_kernel_that_may_be_meant_for_one_thread_has_no_error() -> None:
+    """Nobody declares the block, and nothing shows that it is written for several threads."""
+    body = """
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, %tid.x;
+    st.global.u32 [%rd1], %r1;
+    ret;
+"""
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    text = f"{head}.visible .entry k(.param .u64 p)\n{{{body}}}"
+    [kernel] = ptxsw.check(text, select="data-race").kernels
+    [finding] = kernel.findings or ()
+    assert (finding.level, finding.condition) == ("warning", "more than one thread")
+    [kernel] = ptxsw.check(text, select="data-race", block=64).kernels
+    assert [f.level for f in kernel.findings or ()] == ["error"]
