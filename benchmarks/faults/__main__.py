@@ -3,7 +3,8 @@
     python -m benchmarks.faults [--rule RULE] [--seconds S] [--verbose] [NAME…]
 
 Asks `ptxsw.check(text, select="correctness")` about all programs of this folder and their twins.
-Exit 1: something is said of a twin or a clean kernel, or a witness does not replay.
+Exit 1: something is said of a twin or a clean kernel, a witness does not replay, or a fault is
+proved absent.
 """
 
 from __future__ import annotations
@@ -35,14 +36,22 @@ def main() -> int:
     ]
     for line in lines(answers, asked.verbose):
         print(line)
-    wrong = [a for a in answers if (not a.faulty and a.besides) or not all(a.replayed)]
-    return 1 if wrong else 0
+    return 1 if any(map(_wrong, answers)) else 0
+
+
+def _wrong(answer: Judged) -> bool:
+    said = not answer.faulty and answer.besides
+    return bool(said or answer.denied or not all(answer.replayed))
 
 
 def lines(answers: list[Judged], verbose: bool) -> Iterator[str]:
     yield from _faults([a for a in answers if a.faulty])
     replayed = [it for a in answers for it in a.replayed]
     yield f"witnesses: {sum(replayed)} of {len(replayed)} replay"
+    yield from (f"  {_name(a)}: no run shows what its witness should" for a in answers
+                if not all(a.replayed))  # fmt: skip
+    false = [a for a in answers if a.denied]
+    yield f"faults that are proved absent: {len(false)} {' '.join(map(_name, false))}"
     others = [a for a in answers if not a.faulty]
     yield f"said of twins and clean kernels: {sum(len(a.besides) for a in others)}"
     yield from (f"  {_name(a)}: {said}" for a in others for said in a.besides)

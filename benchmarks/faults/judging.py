@@ -55,6 +55,11 @@ class Judged:
     def faulty(self) -> bool:
         return bool(self.program.faults) and self.twin == FAULTY
 
+    @property
+    def denied(self) -> bool:
+        """Is there a fault that is proved absent?"""
+        return self.faulty and self.verdicts.get(self.program.rule, ("", ""))[0] == "absent"
+
     def pairs(self) -> Mapping[str, tuple[str, str]]:
         """The verdicts of rules whose instructions occur in the text."""
         text = self.program.path(self.twin).read_text()

@@ -17,6 +17,6 @@ extern "C" __global__ void __launch_bounds__(32) flag_no_fence(int *data, volati
 #ifdef MENDED
         __threadfence();
 #endif
-        out[0] = data[0]; // fault: data-race
+        out[blockIdx.x] = data[0]; // fault: data-race
     }
 }

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(32) lanes_break(const float *in, fl
         __syncthreads(); // fault: divergent-barrier
         if (t == k)
             s[t] = v;
-        __syncthreads(); // fault: divergent-barrier
+        __syncthreads(); // fault: divergent-barrier // true: redundant-barrier
     }
     out[t] = v;
 }

@@ -7,13 +7,13 @@ extern "C" __global__ void __launch_bounds__(64) stride_loop(int n, const float 
     float total = 0;
 #ifdef MENDED
 #pragma unroll 1
-    for (int first = blockIdx.x * 64; first < n; first += gridDim.x * 64) { // true: index-overflow
+    for (int first = blockIdx.x * 64; first < n; first += gridDim.x * 64) {
         int i = first + t;
-        s[t] = i < n ? in[i] : 0.0f;
+        s[t] = i < n ? in[i] : 0.0f; // true: index-overflow
 #else
 #pragma unroll 1
-    for (int i = blockIdx.x * 64 + t; i < n; i += gridDim.x * 64) { // true: index-overflow
-        s[t] = in[i];
+    for (int i = blockIdx.x * 64 + t; i < n; i += gridDim.x * 64) {
+        s[t] = in[i]; // true: index-overflow
 #endif
         __syncthreads(); // fault: divergent-barrier
         total += s[t] + s[t ^ 1];

@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(32) trips_of_the_lane(const float *
     __shared__ float s[32];
     int t = threadIdx.x;
     s[t] = in[t];
-    __syncthreads();
+    __syncthreads(); // true: redundant-barrier
     float sum = 0;
 #ifdef MENDED
     int trips = 5;
