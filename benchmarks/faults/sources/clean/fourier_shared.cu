@@ -18,7 +18,7 @@ fourier_shared(const float *re, const float *im, float2 *out)
         s[i] = make_float2(a.x + turned.x, a.y + turned.y);
         s[i + half] = make_float2(a.x - turned.x, a.y - turned.y);
     }
-    __syncthreads();
+    __syncthreads(); // true: redundant-barrier
     out[first + t] = s[t];
     out[first + t + 32] = s[t + 32];
 }
