@@ -7,8 +7,8 @@ what those of the outer one hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
-from ptxsw.emulator.recurrences import IterationValue
 from ptxsw.facts.thread_views import ThreadViews
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, unknowns
@@ -48,11 +48,11 @@ def _assigned(
     labels = dict.fromkeys(atom.of[0] for atom in sorted(wanted, key=lambda a: a.id))
     for label in labels:
         atoms = [atom for atom in wanted if atom.of[0] == label]
-        columns = [_values(views, atom, known) for atom in atoms]
-        complete = [column for column in columns if column is not None]
-        if len(complete) == len(columns):
+        columns = [_values(views, atom, known)[0] for atom in atoms]
+        count = _iterations(views, label, known)
+        if count is not None and all(len(column) >= count for column in columns):
             rest = wanted.difference(atoms)
-            for values in zip(*complete, strict=False):
+            for values in islice(zip(*columns, strict=False), count):
                 more = {**known, **dict(zip(atoms, values, strict=True))}
                 yield from _assigned(views, other, rest, more)
             return
@@ -65,13 +65,21 @@ def _assigned(
         yield known
 
 
+def _iterations(views: ThreadViews, label: str, known: Mapping[Term, int]) -> int | None:
+    """How many iterations of a loop there are at most, by any register that tells; None where none
+    does."""
+    told = [_values(views, a, known) for a in views.trace.iterations if a.of[0] == label]
+    return min((len(values) for values, ends in told if ends), default=None)
+
+
 def _outer(views: ThreadViews, atom: Term) -> Iterator[Term]:
     for each in views.trace.iterations[atom]:
         yield from unknowns(views.own(each.value))
 
 
-def _values(views: ThreadViews, atom: Term, known: Mapping[Term, int]) -> list[int] | None:
-    """What a register holds in each iteration; None where that is not known."""
+def _values(views: ThreadViews, atom: Term, known: Mapping[Term, int]) -> tuple[list[int], bool]:
+    """What a register holds in each iteration, as far as that is known; and whether there are no
+    others."""
     terms = views.terms
 
     def leaf(node: Term) -> Term | None:
@@ -82,13 +90,12 @@ def _values(views: ThreadViews, atom: Term, known: Mapping[Term, int]) -> list[i
         return substitute(terms, views.own(term), leaf)
 
     values: list[int] = []
-    iterations: tuple[IterationValue, ...] = views.trace.iterations[atom]
-    for each in iterations:
+    for each in views.trace.iterations[atom]:
         value = told(each.value)
         if value.kind is not op.CONST:
-            return None
+            return values, False
         values.append(int(value.value))
         again = told(each.again)
         if again.kind is op.CONST and not again.value:
-            return values
-    return list(dict.fromkeys(values)) if values[-1] == values[-2:][0] else None
+            return values, True
+    return values, False

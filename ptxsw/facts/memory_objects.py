@@ -135,7 +135,7 @@ def _is_parameter(term: Term) -> bool:
     return term.origin is Origin.PARAMETER and term.variance is Variance.UNIFORM
 
 
-class ThreadSide(Struct):
+class ThreadSide(Struct, frozen=True):
     """What one thread does: where it touches how many bytes, under which conditions."""
 
     place: PlaceInObject

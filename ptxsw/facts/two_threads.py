@@ -115,6 +115,7 @@ class TwoThreads:
         self.views = ThreadViews(trace, self.dimensions, self._objects.is_read_only)
         self._spots: dict[tuple[Term, int, frozenset[Term]], Spot | None] = {}
         self._sides: dict[tuple[AccessView, int, str], ThreadSide] = {}
+        self._never: dict[ThreadSide, bool] = {}
         self._answers: dict[object, Answer] = {}
         self._models = ModelSearch(self.views, solver)
 
@@ -203,7 +204,8 @@ class TwoThreads:
         if mine.remembers or theirs.remembers:
             assumptions |= {NO_ALIAS, NO_OUTSIDE_WRITER}
         conditions = (*mine.conditions, *map(other, theirs.conditions))
-        if self._excluded(mine.conditions, theirs.conditions, other):
+        never = self._is_never(mine) or self._is_never(theirs)
+        if never or self._excluded(mine.conditions, theirs.conditions, other):
             return Apart(frozenset(assumptions))
         if not_one_object(mine.place, theirs.place, other):
             both = is_variable(mine.place.base) and is_variable(theirs.place.base)
@@ -242,6 +244,13 @@ class TwoThreads:
                 place, told, bytes_of(access), access.kind == "store"
             )
         return side
+
+    def _is_never(self, side: ThreadSide) -> bool:
+        """Is there no thread in the block that gets there?"""
+        if side not in self._never:
+            columns = self._columns
+            self._never[side] = columns is not None and not any(columns.taking(side.conditions))
+        return self._never[side]
 
     def _excluded(self, mine: Iterable[Term], theirs: Iterable[Term], other: OtherThread) -> bool:
         """Does one thread need the contrary of what the other needs?"""
