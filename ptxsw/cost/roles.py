@@ -100,7 +100,7 @@ class LoopReader:
         rings = {at: ring for at, ring in self._rings.of(loop).items() if at in {*inside}}
         asks = [at for at in inside if _is_barrier(cfg.instructions[at], _ASKS)]
         fills = [at for at in self._expected(blocks) if self._arrives(at)]
-        start = cfg.instructions[cfg.blocks[header].start].span.start
+        start = cfg.instructions[min(cfg.indices(loop.blocks))].span.start
         return RoleLoop(
             header=header, label=cfg.name(header).partition("@")[0],
             line=self._trace.module.source.line(start), work=tuple(_works(cfg, blocks)),

@@ -132,6 +132,13 @@ def test_roles_are_told_in_words(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_loop_has_the_same_line_everywhere() -> None:
+    """That of the first of its instructions in the text, wherever it is entered."""
+    [kernel] = predict(specialised(), rewrites=False).kernels
+    lines = {stretch.label: stretch.line for stretch in kernel.stretches}
+    assert {loop.label: loop.line for role in kernel.roles for loop in role.loops} == lines
+
+
 def test_names_of_warps() -> None:
     assert named((0,)) == "0" and named((4, 5)) == "4, 5"
     assert named((0, 1, 2, 3, 7)) == "0 to 3, 7"
