@@ -173,7 +173,15 @@ class _Proving:
         if self._subject.launch is not None:
             return True
         guarded = any(_compares_place(condition) for condition in index.given)
-        return any(_is_of_sizes(n) and (guarded or not _speaks_of_grid(n)) for n in needs)
+
+        def usual(atom: Term) -> Interval:
+            low, high = self._values.grid.limits(atom)
+            return low, min(high, MOST_IN_GRID) if _is_number(atom) else high
+
+        return any(
+            _is_of_sizes(n) and (guarded or not _speaks_of_grid(n)) and n.span(usual)[1] > 0
+            for n in needs
+        )
 
     def _is_wide(self, needs: Iterable[Polynomial]) -> bool:
         """Do they leave sizes as kernels have them? Bounds that are too coarse do not."""

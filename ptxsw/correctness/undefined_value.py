@@ -103,7 +103,10 @@ def _shape(subject: Subject, reads: Sequence[Read]) -> tuple[int, int, int] | No
         )
         vars(tried).update({"trace": subject.trace, "solver": subject.solver})
         written = WrittenBefore(tried, KernelValues(tried))
-        if all(written.by_block(*read) for read in reads):
+        declared = shape == subject.shape
+        if (declared or written.fits({place.name for _, place, _ in reads})) and all(
+            written.by_block(*read) for read in reads
+        ):
             return shape
     return None
 

@@ -36,13 +36,14 @@ _LANES = 32
 
 
 class ArrayStore(Struct, frozen=True):
-    """A store of one way, `bytes` at an offset in an array."""
+    """A store of one way, `bytes` at an offset in an array of `size` bytes, if that is known."""
 
     index: int
     name: str
     offset: Term
     bytes: int
     guard: Term
+    size: int | None
 
 
 Bytes = frozenset[int]
@@ -111,6 +112,17 @@ class WrittenBefore:
                 self._taking = None
         return True
 
+    def fits(self, names: Iterable[str]) -> bool:
+        """Do the stores of some arrays stay inside with this block, as far as that is seen?"""
+        for store in (one for name in names for one in self._stores.get(name, ())):
+            if store.size is None:
+                continue
+            given = (store.guard,)
+            found = offsets(self._values, self._rounds, store.offset, given, self._threads)
+            if max(found or (), default=0) + store.bytes > store.size:
+                return False
+        return True
+
     # ------------------------------------------------------------ what is read
 
     def _is_within(self, place: InArray, size: int, written: set[int]) -> bool:
@@ -147,7 +159,7 @@ class WrittenBefore:
             places = list(self._arrays.places(view.address, ()))
             if len(places) == 1 and places[0] is not None:
                 one = places[0]
-                store = ArrayStore(access.index, one.name, one.offset, size, view.guard)
+                store = ArrayStore(access.index, one.name, one.offset, size, view.guard, one.size)
                 found.setdefault(one.name, []).append(store)
         return found
 

@@ -120,6 +120,7 @@ def test_a_block_that_nobody_declares_is_looked_for() -> None:
     text = shared(f"{FILL} {MEET} {READ_NEXT}", directives=".maxntid 64")
     assert found(text, None).condition == "the block is 64 x 1 x 1"
     assert found(text, (32, 1, 1)).open
+    assert found(text.replace(".maxntid 64", ""), None).condition == "the block is 64 x 1 x 1"
 
 
 def test_lanes_of_a_warp_that_meet() -> None:
