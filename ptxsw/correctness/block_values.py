@@ -10,14 +10,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ptxsw.analysis.warps import Block
 from ptxsw.emulator.trace import Trace
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, Variance, bottom_up
+from ptxsw.terms.node import Term, Variance, bottom_up, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
 _SHARED = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
 _LANES = 32
+
+
+def same_in_warps(terms: Terms, term: Term, shape: Block) -> bool:
+    """Has a term one value in all lanes of each warp, in blocks of a shape? `%tid.x < 32` has. All
+    threads are tried, with what warps share as it is."""
+    if not all(_is_tried(node) for node in walk(term)):
+        return False
+    x, y, z = shape
+    place = [terms.special(f"%tid.{axis}") for axis in "xyz"]
+    first = term
+    for thread in range(x * y * z):
+        at = (thread % x, thread // x % y, thread // (x * y))
+        numbers = {a: terms.const(n, a.width) for a, n in zip(place, at, strict=True)}
+        value = substitute(terms, term, numbers.get)
+        if thread % _LANES == 0:
+            first = value
+        elif value is not first:
+            return False
+    return True
+
+
+def _is_tried(node: Term) -> bool:
+    if node.kind is op.APPLY:
+        return node.value[1] is Variance.UNIFORM
+    shared = node.variance is Variance.UNIFORM or str(node.value).startswith("%tid.")
+    return node.kind is not op.ATOM or shared
 
 
 class BlockValues:

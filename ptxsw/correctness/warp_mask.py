@@ -9,9 +9,11 @@ not have: a shuffle is right for whole warps only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from math import prod
 
+from ptxsw.correctness.block_values import same_in_warps
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.flow.convergence import Convergence, waits_for
@@ -42,15 +44,16 @@ def is_masked(instruction: Instruction) -> bool:
 def prove(subject: Subject) -> Proof:
     cfg = subject.cfg
     graph = Convergence(cfg)
+    parts = cache(lambda branch: _parts_lanes(subject, branch))
     open_: list[Suspect] = []
     reads = False
     for index, instruction in enumerate(cfg.instructions):
         if not is_masked(instruction) or cfg.block_of[index] not in cfg.rank:
             continue
-        why = _stray(subject, graph, index)
+        why = _stray(subject, graph, index, parts)
         reads |= instruction.opcode == "shfl"
         if not why and instruction.opcode == "shfl":
-            why = _reads_ended(subject, index)
+            why = _reads_ended(subject, index, parts)
         if why:
             open_.append(Suspect(_NAME, index, why=f"line {subject.line(index)}: {why}"))
     if open_ or not reads:
@@ -68,7 +71,21 @@ def _shuffles(subject: Subject) -> Iterator[int]:
     return (index for index, one in enumerate(instructions) if one.opcode == "shfl")
 
 
-def _stray(subject: Subject, graph: Convergence, index: int) -> str:
+def _parts_lanes(subject: Subject, branch: int) -> bool:
+    """May lanes of a warp go different ways at a branch?"""
+    trace, shape = subject.trace, subject.shape
+    if trace.branches.get(branch, Variance.UNIFORM) is Variance.UNIFORM:
+        return False
+    decided = trace.decisions.get(branch, ())
+    values = [value for decision in decided for value in decision.values]
+    if shape is None or len(decided) != 1 or not values:
+        return True
+    return not all(
+        isinstance(value, int) or same_in_warps(trace.terms, value, shape) for value in values
+    )
+
+
+def _stray(subject: Subject, graph: Convergence, index: int, parts: Callable[[int], bool]) -> str:
     """Why not all lanes that its mask names may come to an instruction together; "" if they do."""
     cfg, instruction = subject.cfg, subject.cfg.instructions[index]
     mask = _literal(subject, waits_for(instruction))
@@ -78,14 +95,9 @@ def _stray(subject: Subject, graph: Convergence, index: int) -> str:
         return f"its mask {mask & _ALL:#x} names some lanes only"
     if instruction.guard is not None:
         return "its guard may part lanes"
-
-    def parts(number: int) -> bool:
-        branch = subject.trace.branches.get(cfg.blocks[number].end - 1, Variance.UNIFORM)
-        return branch is not Variance.UNIFORM
-
     if cfg.irreducible:
         return "the control flow around it has loops with several entries"
-    blocker = graph.blocker(cfg.block_of[index], parts)
+    blocker = graph.blocker(cfg.block_of[index], lambda n: parts(cfg.blocks[n].end - 1))
     return "" if blocker is None else f"{blocker.reason} (line {subject.line(blocker.index)})"
 
 
@@ -103,16 +115,15 @@ def _literal(subject: Subject, mask: Operand | None) -> int | None:
     return source.value if isinstance(source, Int) else None
 
 
-def _reads_ended(subject: Subject, index: int) -> str:
+def _reads_ended(subject: Subject, index: int, parts: Callable[[int], bool]) -> str:
     """Why a shuffle may read a lane that has ended; "" if none has by then."""
     cfg = subject.cfg
     before = cfg.reaching([cfg.block_of[index]])
     for number in sorted(before):
         block = cfg.blocks[number]
         branch = block.end - 1
-        part = subject.trace.branches.get(branch, Variance.UNIFORM) is not Variance.UNIFORM
         lost = [s for s in block.successors if s not in before]
         leaves = block.end > block.start and isa.has(cfg.instructions[branch], Trait.LEAVE)
-        if part and (lost or leaves) and cfg.block_of[index] != number:
+        if (lost or leaves) and cfg.block_of[index] != number and parts(branch):
             return f"lanes that end at line {subject.line(branch)} may be read"
     return ""

@@ -53,6 +53,29 @@ def why(found: Proof | None) -> str:
 DOWN = "    shfl.sync.down.b32 %r6, %r1, 16, 31, -1;\n"
 
 
+@pytest.mark.parametrize(
+    ("condition", "block", "together"),
+    [
+        ("setp.lt.u32 %p1, %r1, 32;", (64, 1, 1), True),  # the first warp
+        ("setp.lt.u32 %p1, %r1, 16;", (64, 1, 1), False),
+        ("shr.u32 %r7, %r1, 5; setp.eq.u32 %p1, %r7, %r2;", (64, 1, 1), True),
+        ("shr.u32 %r7, %r1, 4; setp.eq.u32 %p1, %r7, %r2;", (64, 1, 1), False),
+        ("mov.u32 %r7, %tid.y; setp.eq.u32 %p1, %r7, 0;", (32, 4, 1), True),  # a row is a warp
+        ("mov.u32 %r7, %tid.y; setp.eq.u32 %p1, %r7, 0;", (16, 4, 1), False),
+        ("mov.u32 %r7, %tid.y; setp.lt.u32 %p1, %r7, 2;", (16, 4, 1), True),
+        ("setp.lt.u32 %p1, %r1, 32;", None, False),
+        ("ld.global.u32 %r7, [%rd1]; setp.lt.u32 %p1, %r7, %r1;", (64, 1, 1), False),
+    ],
+)
+def test_lanes_that_a_condition_keeps_together(
+    condition: str, block: tuple[int, int, int] | None, together: bool
+) -> None:
+    """Whole warps go one way, whatever a parameter is; no lane that has ended is read."""
+    for body in (f"{condition}\n@%p1 bra L;\nret;\nL:\n{DOWN}", f"{condition}\n@!%p1 ret;\n{DOWN}"):
+        found = proof("warp-mask", body, block=block)
+        assert found is not None and (not found.open) is together
+
+
 def test_whole_warps_that_come_together() -> None:
     found = proof("warp-mask", DOWN, block=(64, 1, 1))
     assert found is not None and not found.open and not found.condition
