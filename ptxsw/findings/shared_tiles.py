@@ -28,6 +28,7 @@ from ptxsw.terms.specials import SPECIALS
 
 _LONG = 32  # iterations of a loop that is worth a tile
 _TABLE = 1024  # iterations from which on what all threads load is no table of constants
+_SHARERS = 8  # threads that load the same, at least
 _GAIN = 0.05  # of the kernel's bound, or it is a note
 _USUAL = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}  # by the axes that a kernel uses
 _THREAD = frozenset(f"%tid.{axis}" for axis in "xyz")
@@ -67,7 +68,7 @@ def _alike(scene: Scene, header: int, loop: Loop) -> Iterator[AlikeLoads]:
         threads = prod(size for axis, size in zip("xyz", block, strict=True) if axis in missing)
         trips = scene.trips(header) if scene.is_counted(header) else None
         least = _TABLE if missing == axes else _LONG
-        if threads > 1 and (trips is None or trips > least):
+        if threads >= _SHARERS and (trips is None or trips > least):
             yield AlikeLoads(group, threads, _warps(block, missing))
 
 

@@ -4,6 +4,7 @@ tile, or whose reuse is inside a thread, are left alone."""
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +112,27 @@ def test_bytes_of_a_block(
 @pytest.mark.parametrize("name", ["tiled", "inside", "blocked", "weights", "clamped"])
 def test_no_tile_where_it_helps_none(name: str, found: dict[str, list[Finding]]) -> None:
     assert "ptxsw-shared-tile" not in {f.rule for f in found[name]}
+
+
+FEW_ROWS = """
+extern "C" __global__ void __block_size__((32, 4, 1))
+k(int n, const float *A, const float *x, float *y)
+{
+    int row = blockIdx.x * 4 + threadIdx.y;
+    float s = 0;
+    for (int k = threadIdx.x; k < n; k += 32)
+        s += A[row * n + k] * x[k];
+    atomicAdd(&y[row], s);
+}
+"""
+
+
+@pytest.mark.parametrize(("rows", "count"), [(4, 0), (16, 1)])
+def test_a_few_threads_are_worth_no_tile(rows: int, count: int, tmp_path: Path) -> None:
+    """Four warps, each with a row of a matrix, load the same vector: the first-level cache does."""
+    (tmp_path / "k.cu").write_text(
+        FEW_ROWS.replace("32, 4", f"32, {rows}").replace("* 4", f"* {rows}")
+    )
+    [ptx] = ptx_of(str(tmp_path / "k.cu"), "sm_90", ())
+    report = check(ptx.text, select="shared-tile", ptxas=False)
+    assert len(report.kernels[0].findings or ()) == count
