@@ -30,6 +30,7 @@ _CHANGED = pattern(
     r"|(?<![.>\w])([A-Za-z_]\w*)\s*(\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))"
 )
 _LONGEST = 200  # characters of an expression
+_DEEPEST = 20  # definitions by definitions
 _MOST = 1_000  # changes in a kernel that are looked at
 _TERMS = 32  # of a sum
 
@@ -132,7 +133,7 @@ itself."""
 
 
 def summed(
-    written: str, meaning: Meaning, known: dict[str, NameSum] | None = None
+    written: str, meaning: Meaning, known: dict[str, NameSum] | None = None, depth: int = _DEEPEST
 ) -> NameSum | None:
     """An index as a sum over names, None for what is no sum of products. `known` carries names
     from one call to the next under the same `meaning`."""
@@ -141,17 +142,20 @@ def summed(
         tree = ast.parse(text[:_LONGEST], mode="eval").body
     except (SyntaxError, ValueError):
         return None
-    return _summed(tree, meaning, {} if known is None else known)
+    return _summed(tree, meaning, {} if known is None else known, depth)
 
 
-def _summed(node: ast.expr, meaning: Meaning, known: dict[str, NameSum]) -> NameSum | None:
+def _summed(
+    node: ast.expr, meaning: Meaning, known: dict[str, NameSum], depth: int
+) -> NameSum | None:
     match node:
         case ast.Constant(value=int(value)):
             return {(): value}
         case ast.Name() | ast.Attribute():
-            return _of_name(ast.unparse(node), meaning, known)
+            return _of_name(ast.unparse(node), meaning, known, depth)
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as sign, right=right):
-            one, other = _summed(left, meaning, known), _summed(right, meaning, known)
+            one = _summed(left, meaning, known, depth)
+            other = _summed(right, meaning, known, depth)
             if one is None or other is None or len(one) * len(other) > _TERMS:
                 return None
             if isinstance(sign, ast.Mult):
@@ -162,15 +166,15 @@ def _summed(node: ast.expr, meaning: Meaning, known: dict[str, NameSum]) -> Name
     return None
 
 
-def _of_name(name: str, meaning: Meaning, known: dict[str, NameSum]) -> NameSum:
+def _of_name(name: str, meaning: Meaning, known: dict[str, NameSum], depth: int) -> NameSum:
     if name not in known:
         itself: NameSum = {(name,): 1}
         known[name] = itself  # also while it is looked up
         text = meaning(name)
         if isinstance(text, int):
             known[name] = {(): text}
-        elif text is not None:
-            known[name] = summed(text, meaning, known) or itself
+        elif text is not None and depth:
+            known[name] = summed(text, meaning, known, depth - 1) or itself
     return known[name]
 
 

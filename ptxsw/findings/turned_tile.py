@@ -24,6 +24,7 @@ from ptxsw.findings.index_reader import (
 from ptxsw.findings.subscripts import Meaning, NameSum, Subscript, subscripts
 
 _THREAD = re.compile(r"\bthreadIdx\s*\.\s*([xy])\b")
+_SHORT = 60  # characters of a definition that is written out
 _ASSIGNED = re.compile(r"^([A-Za-z_]\w*\[.*\])\s*=(?!=)\s*(.+);$")
 
 
@@ -84,12 +85,14 @@ def _exchanged(index: NameSum) -> NameSum:
     }
 
 
-def _written(index: str, meaning: Meaning, depth: int = 4) -> str:
+def _written(index: str, meaning: Meaning, depth: int = 3) -> str:
     """An index with the two exchanged, variables that hold them written out."""
 
     def out(match: re.Match[str]) -> str:
         known = meaning(match[0])
-        inner = _written(known, meaning, depth - 1) if isinstance(known, str) and depth else known
+        inner = known
+        if isinstance(known, str) and depth and len(known) <= _SHORT:
+            inner = _written(known, meaning, depth - 1)
         if inner is None or isinstance(inner, int) or inner == known:
             return match[0]
         return inner if re.fullmatch(r"[\w.]+", inner) else f"({inner})"

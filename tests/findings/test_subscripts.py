@@ -52,3 +52,10 @@ def test_any_text_is_read(text: str) -> None:
         assert text[one.start : one.end].startswith(one.array)
         summed(one.index, {"a": "b + 1", "b": "a"}.get)
     definitions(text)
+
+
+def test_definitions_of_definitions_end_somewhere() -> None:
+    """A chain of a thousand, each with the next one twice, and one that leads back to itself."""
+    chain = {f"x{n}": f"x{n + 1} + x{n + 1}" for n in range(1000)}
+    assert summed("x0", chain.get) is not None
+    assert summed("a", {"a": "b + 1", "b": "a"}.get) == {("a",): 1, (): 1}
