@@ -26,14 +26,15 @@ from ptxsw.correctness.unfollowed import through_calls, why_unbounded
 from ptxsw.correctness.verdict import Assumption, Fault, Proof, Suspect
 from ptxsw.correctness.whole_numbers import MOST_IN_GRID, WholeNumbers
 from ptxsw.emulator.recurrences import LoopEntry
-from ptxsw.emulator.trace import Access
+from ptxsw.emulator.state import named
+from ptxsw.emulator.trace import Access, Trace
 from ptxsw.facts.grid import AXES
 from ptxsw.facts.number_range import Interval
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import Term, bottom_up, split, unknowns
+from ptxsw.terms.node import Term, bottom_up, split, unknowns, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
 
@@ -75,6 +76,7 @@ class _Proving:
         for access in self._subject.trace.accesses:
             self._subject.budget.check()
             if access.space in _SPACES and access.instruction.opcode not in NO_ACCESS:
+                self._followed(access)
                 for index in indices(access):
                     self._index(access, index)
         return Proof(
@@ -85,6 +87,15 @@ class _Proving:
             frozenset({Assumption.GRID_FITS, Assumption.NO_ADDRESS_WRAP}),
             faults=tuple(replace(f, measure=self._measure()) for f in self._faults.values()),
         )
+
+    def _followed(self, access: Access) -> None:
+        """Note an access whose index a loop or a join of paths may have wrapped unseen."""
+        for view in access.variants:
+            for atom in unknowns(view.address):
+                if atom.width == 32 and _hides_a_sum(self._subject.trace, self._values, atom):
+                    why = why_unbounded(self._subject, access.index, atom)
+                    self._open.append(Suspect(RULE, access.index, why=why))
+                    return
 
     def _index(self, access: Access, index: NarrowIndex) -> None:
         key = index.value, frozenset(index.given)
@@ -350,6 +361,18 @@ def _is_of_sizes(need: Polynomial) -> bool:
     sizes that are too small for the code."""
     large = [atom for monomial, factor in need if factor > 0 for atom in monomial]
     return any(atom.origin is Origin.PARAMETER for atom in large)
+
+
+def _hides_a_sum(trace: Trace, values: KernelValues, atom: Term) -> bool:
+    """May an unknown have wrapped before, as a register in a loop that grows in no known steps?"""
+    if atom.origin is Origin.MERGED:
+        return True
+    if atom.origin not in (Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE) or values.limits(atom):
+        return False
+    facts = [f for f in trace.loop_facts.values() if f.label == atom.of[0]]
+    after = [t for f in facts for reg, t in f.after.items() if named(reg) == atom.of[1]]
+    sums = (op.SUM, op.MUL)
+    return len(after) != 1 or any(n.kind in sums and n.width == 32 for n in walk(after[0]))
 
 
 def _compares_place(condition: Term) -> bool:

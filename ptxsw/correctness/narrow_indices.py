@@ -13,18 +13,20 @@ from msgspec import Struct
 from ptxsw.emulator.trace import Access
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, bottom_up, split, visible_parts
+from ptxsw.terms.node import Term, bottom_up, split, visible_parts, walk
 
 
 class NarrowIndex(Struct, frozen=True):
     """A number of 32 bits that is extended into an address, `scale` bytes for each step of it (0:
-    not known), or of which a quotient goes into it: `is_divided`."""
+    not known), of which a quotient goes into it (`is_divided`), or which is one of two (`is_chosen`
+    )."""
 
     value: Term
     signed: bool
     address: Term
     given: tuple[Term, ...]
     is_divided: bool = False
+    is_chosen: bool = False
     scale: int = 0
 
     @property
@@ -50,9 +52,19 @@ def indices(access: Access) -> Iterator[NarrowIndex]:
                         yield NarrowIndex(inner, signed, address, given, scale=scale)
                     elif _is_quotient(inner) and _is_counted(inner.args[0]):
                         yield NarrowIndex(inner.args[0], signed, address, given, True)
+                elif node.kind is op.ITE and node.width == 32:
+                    yield from _chosen(node, address, given)
                 elif node.kind in _DIVIDING and _is_counted(node.args[0]):
                     signed = node.kind in (op.SDIV, op.ASHR)
                     yield NarrowIndex(node.args[0], signed, address, given, True)
+
+
+def _chosen(choice: Term, address: Term, given: tuple[Term, ...]) -> Iterator[NarrowIndex]:
+    """The sums of which one is chosen; no narrower than a divided one, for the rest may follow."""
+    signed = any(node.kind is op.SEXT for node in walk(address))
+    for arm in choice.args[1:]:
+        if _is_counted(arm):
+            yield NarrowIndex(arm, signed, address, given, is_chosen=True)
 
 
 _DIVIDING = frozenset({op.UDIV, op.SDIV, op.LSHR, op.ASHR})

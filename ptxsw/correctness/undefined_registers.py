@@ -25,7 +25,7 @@ from ptxsw.flow.dataflow import Facts, ForwardAnalysis
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Guard, Instruction, Int, Mem, Reg, flatten
 from ptxsw.terms import op
-from ptxsw.terms.node import Term, unknowns, walk
+from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import OF_LOOPS, Origin
 from ptxsw.terms.terms import Terms
 
@@ -85,7 +85,7 @@ def _lane_0_has_written(trace: Trace, at: int) -> bool:
         given = (*sorted(seen.conditions, key=lambda c: c.id), is_first)
         value = seen.values[0]
         if isinstance(value, Term) and not simplifier.facts(given).impossible:
-            left = unknowns(simplifier.simplified(value, given))
+            left = _atoms(simplifier.simplified(value, given))
             if any(a.origin in (Origin.UNDEFINED, Origin.MERGED) for a in left):
                 return False
     return True
@@ -100,7 +100,7 @@ def _by_values(
     open_: list[Suspect] = []
     for at in effects:
         for value, given in _values(trace, at):
-            left = unknowns(simplifier.simplified(value, given))
+            left = _atoms(simplifier.simplified(value, given))
             found = [a for a in left if a.origin is Origin.UNDEFINED]
             if found:
                 left = _left(trace.terms, simplifier, value, given, 0)
@@ -122,13 +122,18 @@ def _left(
     value = simplifier.simplified(value, given)
     choice = next((n for n in walk(value) if n.kind is op.ITE and n.width > 1), None)
     if choice is None or depth > _MOST_CHOICES:
-        return unknowns(value)
+        return _atoms(value)
     found: dict[Term, None] = {}
     for condition in (choice.args[0], terms.not_(choice.args[0])):
         more = assumed(given, condition, terms)
         if not simplifier.facts(more).impossible:
             found.update(dict.fromkeys(_left(terms, simplifier, value, more, depth + 1)))
     return list(found)
+
+
+def _atoms(value: Term) -> list[Term]:
+    """All that a value is made of, inside floating-point operations, too."""
+    return [node for node in walk(value) if node.kind is op.ATOM]
 
 
 def _is_known(trace: Trace, at: int, names: set[str]) -> bool:

@@ -128,6 +128,21 @@ def test_an_index_from_memory_is_not_known() -> None:
     assert suspect.why.endswith("is loaded from memory")
 
 
+def test_a_register_that_a_loop_grows_in_no_known_steps_is_not_known() -> None:
+    loop = """mov.u32 %r7, %r4; mov.u32 %r8, 0; L: mad.lo.s32 %r7, %r7, 3, 1;
+        add.s32 %r8, %r8, 1; setp.lt.s32 %p1, %r8, %r5; @%p1 bra L; mul.wide.s32 %d2, %r7, 4;"""
+    (suspect, *_) = found(loop).open
+    assert suspect.why.endswith("changes in a loop in a way that is not followed")
+
+
+def test_a_sum_that_may_be_chosen_is_a_condition() -> None:
+    body = f"""{GUARD} mul.lo.s32 %r7, %r4, 3; setp.gt.s32 %p2, %r6, 5; selp.b32 %r7, %r7, 7, %p2;
+        mul.wide.s32 %d2, %r7, 4;"""
+    result = found(body)
+    assert not (result.open or result.faults)
+    assert result.condition == "n <= 715,827,883"
+
+
 def test_a_kernel_without_global_memory_is_not_asked_about() -> None:
     inside = kernel(".shared .b8 s[4]; mov.u32 %r1, s; st.shared.u32 [%r1], 1; ret;")
     assert proof("index_overflow", inside) is None

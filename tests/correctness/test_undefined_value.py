@@ -46,6 +46,8 @@ REGISTERS = {
     "read without an effect": ("add.u32 %r3, %r4, 1; mov.u32 %r2, 1;", True),
     "decides a branch": ("setp.eq.u32 %p1, %r4, 1; @%p1 ret; mov.u32 %r2, 1;", False),
     "decides an address": ("and.b32 %r4, %r4, 1; add.u32 %r1, %r1, %r4; mov.u32 %r2, 1;", False),
+    "is added to as a number": ("""cvt.rn.f32.u32 %f1, %r9; add.f32 %f2, %f1, %f3;
+        mov.b32 %r2, %f2;""", False),
     "of which no bit is left": ("and.b32 %r4, %r4, 0; add.u32 %r2, %r4, 1;", True),
 }  # fmt: skip
 
