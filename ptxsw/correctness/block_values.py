@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ptxsw.analysis.warps import Block
+from ptxsw.correctness.barriers import meets_all, of_block
 from ptxsw.emulator.trace import Trace
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, bottom_up, walk
@@ -21,6 +22,7 @@ from ptxsw.terms.terms import Terms
 
 _SHARED = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
 _LANES = 32
+_PLACES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
 
 
 def same_in_warps(terms: Terms, term: Term, shape: Block) -> bool:
@@ -45,23 +47,28 @@ def same_in_warps(terms: Terms, term: Term, shape: Block) -> bool:
 def _is_tried(node: Term) -> bool:
     if node.kind is op.APPLY:
         return node.value[1] is Variance.UNIFORM
-    shared = node.variance is Variance.UNIFORM or str(node.value).startswith("%tid.")
+    shared = node.variance is Variance.UNIFORM or node.value in _PLACES
     return node.kind is not op.ATOM or shared
 
 
 class BlockValues:
-    """Of one kernel. `threads` are those of a block, where that is known."""
+    """Of one kernel. `threads` are those of a block at most, and `shape` is its shape, where that
+    is known."""
 
-    def __init__(self, trace: Trace, threads: int | None) -> None:
+    def __init__(
+        self, trace: Trace, threads: int | None, shape: Sequence[int] | None = None
+    ) -> None:
         self._trace = trace
         self._one_warp = threads is not None and threads <= _LANES
+        votes = [i for i in trace.cfg.instructions if of_block(i) and "red" in i.modifiers]
+        self._all_vote = all(meets_all(vote, shape) for vote in votes)
         self._headers = {facts.label: header for header, facts in trace.loop_facts.items()}
 
     def same(self, term: Term, counters: Mapping[int, int]) -> bool:
         """Has a term one value in all threads of a block that are in step? `counters` are the loops
         by header whose counts are related: 0 where they are the same."""
-        if self._one_warp:
-            return term.variance is Variance.UNIFORM
+        if self._one_warp and term.variance is Variance.UNIFORM:
+            return True
         done: dict[Term, bool] = {}
         for node in bottom_up(done, lambda n: self._parts(n), term):
             done[node] = all(done[part] for part in self._parts(node)) and self._is_shared(
@@ -81,6 +88,8 @@ class BlockValues:
             return node.value[1] is not Variance.LANE
         if node.kind is not op.ATOM:
             return True
+        if node.origin is Origin.OF_BLOCK:
+            return self._all_vote
         if node.origin in _SHARED:
             return node.variance is Variance.UNIFORM  # else of a thread's local memory
         if node.origin in (Origin.ITERATION, Origin.LOOP_VALUE):

@@ -17,6 +17,9 @@ _WORDS = {
 }
 
 
+_PLACES = frozenset({"%tid.x", "%tid.y", "%tid.z", "%laneid"})
+
+
 def proved_for(subject: Subject) -> str:
     """Of which launches a proof speaks."""
     if subject.shape is None:
@@ -35,7 +38,7 @@ def _of(terms: list[Term]) -> str:
     nodes = list(walk(*terms))
     if any(node.origin is Origin.LOAD for node in nodes):
         return _WORDS[Origin.LOAD]
-    lanes = sorted({str(n.value) for n in nodes if str(n.value).startswith(("%tid", "%laneid"))})
+    lanes = sorted({str(node.value) for node in nodes} & _PLACES)
     if lanes:
         return f"depends on {' and '.join(lanes)}"
     for origin, words in _WORDS.items():

@@ -59,7 +59,8 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def barriers(self) -> BlockBarriers:
-        values = BlockValues(self.trace, None if self.shape is None else prod(self.shape))
+        threads = None if self.shape is None else prod(self.shape)
+        values = BlockValues(self.trace, threads, self.shape)
         return BlockBarriers(self.trace, self.shape, values.same)
 
     def line(self, index: int) -> int:

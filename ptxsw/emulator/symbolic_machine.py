@@ -47,6 +47,9 @@ from ptxsw.terms.terms import Terms
 _MAX_SIZE = 4000
 
 
+_TOLD = {"elect": Origin.ELECTED, "bar": Origin.OF_BLOCK, "barrier": Origin.OF_BLOCK}
+
+
 class SymbolicMachine(OperandReader):
     """Runs instructions of one function over terms."""
 
@@ -201,7 +204,7 @@ class SymbolicMachine(OperandReader):
         if step.meaning is not None and step.meaning.writes_carry:
             widths.append(self.width(CARRY))
         name = step.instruction.opcode
-        origin = Origin.ELECTED if name == "elect" else Origin.UNKNOWN
+        origin = _TOLD.get(name, Origin.UNKNOWN)
         return tuple(self.terms.fresh(name, width, origin=origin) for width in widths)
 
     def _broadcast(self, step: Step, state: State, index: int) -> Term:

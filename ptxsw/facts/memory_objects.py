@@ -22,6 +22,7 @@ from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.origin import Origin
 
 NO_ALIAS = "no-alias"
+_ROW = 16  # bytes
 IN_BOUNDS = "out-of-bounds"
 """The rule that has to be absent for variables to be disjoint."""
 
@@ -87,10 +88,12 @@ class Objects:
 
 def bytes_of(access: Access) -> int:
     """How many bytes a thread touches; 0 where that is not known. Those of `cp.async` stand among
-    its operands."""
+    its operands; of a matrix each lane names a row."""
     ins = access.instruction
     if ins.opcode == "cp" and ins.modifiers[:1] == ("async",) and "bulk" not in ins.modifiers:
         return next((int(o.value) for o in ins.operands if isinstance(o, Int)), 0)
+    if ins.opcode in ("ldmatrix", "stmatrix"):
+        return _ROW
     plain = ins.opcode in ("ld", "ldu", "st", "atom", "red")
     return access.bytes if plain else 0
 

@@ -25,12 +25,14 @@ class Origin(Enum):
     UNDEFINED = auto()  # a register that nobody has written
     OTHER_LANE = auto()  # what only another lane knows
     ELECTED = auto()  # is this the lane of its warp that `elect` chose?
+    OF_BLOCK = auto()  # what a barrier tells all threads of a block that wait there
     UNKNOWN = auto()  # a value of its own, equal to no other
     NAMED = auto()  # whatever the name says, to the one who asks
 
 
 NUMBERED = frozenset({
     Origin.UNKNOWN, Origin.MERGED, Origin.VOLATILE, Origin.OTHER_LANE, Origin.ELECTED,
+    Origin.OF_BLOCK,
 })  # fmt: skip
 """Made anew for each occurrence: equal to nothing that is made elsewhere."""
 

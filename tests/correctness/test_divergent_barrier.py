@@ -87,6 +87,7 @@ PROVED = {
         "HERE", "bar.sync 0;\n@%p1 bra OVER;\nst.shared.u32 [tile], %r1;\nOVER:"
     ) + "\nbar.sync 0;",
     "any": "bar.red.or.pred %p5, 0, %p1;\nbar.red.popc.u32 %r9, 0, %p1;",
+    "until all agree": "LOOP:\nbar.red.or.pred %p5, 0, %p1;\n@%p5 bra LOOP;\nbar.sync 0;",
     "trap": "@!%p1 bra OVER;\ntrap;\nOVER: bar.sync 0;",
 }  # fmt: skip
 
@@ -112,6 +113,10 @@ OPEN = {
         "ld.shared.u32 %r9, [tile];\nsetp.eq.u32 %p5, %r9, 0;\n@%p5 bra OVER;\nbar.sync 0;\n"
         "OVER: bar.sync 0;",
         "is loaded from memory",
+    ),
+    "the votes of some": (
+        "LOOP:\nbar.red.or.pred %p5, 1, 64, %p1;\n@%p5 bra LOOP;\nbar.sync 0;",
+        "who meets at the barrier of some threads",
     ),
     "some threads": ("bar.sync 1, 64;", "who meets at the barrier of some threads"),
     "an inner barrier for some": (
