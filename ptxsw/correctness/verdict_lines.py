@@ -20,14 +20,17 @@ def verdict_lines(kernels: Iterable[Kernel]) -> Iterator[tuple[str, str]]:
     for kernel in kernels:
         if kernel.verdicts is not None:
             words = _words(kernel, kernel.verdicts)
-            yield f"{readable(kernel.name) or kernel.name}: ", words or "nothing to decide"
+            name = f"{readable(kernel.name) or kernel.name}: "
             open_ = [
                 f"{rule} ({said.reason})"
                 for rule, said in kernel.verdicts.items()
                 if said.verdict == VerdictKind.UNKNOWN
             ]
+            if words or not open_:
+                yield name, words or "nothing to decide"
             if open_:
-                yield "    not decided: ", "; ".join(open_)
+                lead = "    " if words else name
+                yield f"{lead}not decided: ", "; ".join(open_)
 
 
 def _words(kernel: Kernel, verdicts: Mapping[str, Verdict]) -> str:

@@ -214,13 +214,16 @@ def load_values(
         step = at * access.size
         if len(places) == 1 and places[0].which is None:
             columns.append(places[0].region.load(places[0].offsets + step, access.size))
-            poisons.append(places[0].region.undefined(places[0].offsets + step, access.size))
+            place, used = places[0], access.used >> step
+            poisons.append(place.region.undefined(place.offsets + step, access.size, used))
             continue
         column = np.zeros(fragment.count, f"u{access.size}")
         marks = np.zeros(fragment.count, np.bool_)
         for place in places:
             column[place.which] = place.region.load(place.offsets + step, access.size)
-            undefined = place.region.undefined(place.offsets + step, access.size)
+            undefined = place.region.undefined(
+                place.offsets + step, access.size, access.used >> step
+            )
             marks[place.which] = False if undefined is None else undefined
         columns.append(column)
         poisons.append(marks if marks.any() else None)

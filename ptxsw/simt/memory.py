@@ -57,11 +57,13 @@ class MemoryRegion:
         if self.marks is not None:
             self.marks.store(offsets, size, _DEFINED)
 
-    def undefined(self, offsets: Index, size: int) -> Array | None:
-        """Which loads find a byte that nobody defined; None: none does."""
+    def undefined(self, offsets: Index, size: int, used: int = -1) -> Array | None:
+        """Which loads find a byte that nobody defined, of those that are `used` (a bit each); None:
+        none does."""
         if self.marks is None:
             return None
-        found = self.marks.load(offsets, size) != 0
+        mask = sum(0xFF << 8 * byte for byte in range(size) if used >> byte & 1)
+        found = self.marks.load(offsets, size) & np.array(mask, f"u{size}") != 0
         return found if found.any() else None
 
     def leave_undefined(self, offsets: Index, size: int, which: Array) -> None:

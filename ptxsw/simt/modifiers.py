@@ -23,6 +23,7 @@ class AccessModifiers(Struct, frozen=True):
     counted: bool = True  # may be a load of global memory
     ordering: Ordering = PLAIN
     extent: Extent | None = None  # of the variable that it has to stay in
+    used: int = -1  # the bytes of a load that anybody uses, a bit each
 
     @property
     def size(self) -> int:
@@ -51,7 +52,8 @@ def access_of(instruction: Instruction, write: bool) -> AccessModifiers:
     if width not in (8, 16, 32, 64):
         raise ValueError(f"accesses of type .{type_} are not modelled")
     ordering = ordering_of(instruction)
-    return AccessModifiers(space, type_, width, count, write, counted, ordering)
+    used = instruction.used_bytes if instruction.used_bytes is not None else -1
+    return AccessModifiers(space, type_, width, count, write, counted, ordering, used=used)
 
 
 def within(code: Code, operand: Operand, access: AccessModifiers) -> AccessModifiers:

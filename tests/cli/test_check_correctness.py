@@ -51,7 +51,7 @@ def test_each_kernel_has_a_line(text: str) -> None:
     done = check(text, *MASK)
     assert done.exit_code == 0
     assert "whole: lanes that a mask names all come\n" in done.stdout
-    assert "    not decided: warp-mask (line 17: its mask is computed)\n" in done.stdout
+    assert "computed: not decided: warp-mask (line 17: its mask is computed)\n" in done.stdout
 
 
 def test_what_is_required_has_to_be_proved(text: str) -> None:

@@ -263,3 +263,24 @@ def test_local_memory_that_nobody_wrote() -> None:
             continue
         with pytest.raises(Poisoned, match="a value nobody defined is stored"):
             launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
+
+
+@pytest.mark.parametrize("pragma", ['.pragma "used_bytes_mask 0x1";', ""])
+def test_a_pragma_tells_which_bytes_of_a_load_are_used(pragma: str) -> None:
+    """Numba copies whole words of which one byte was written."""
+    body = f"""
+    .local .align 8 .b8 window[8];
+    ld.param.u64 %rd1, [out];
+    mov.u64 %rd2, window;
+    st.local.u8 [%rd2], 1;
+    {pragma}
+    ld.local.u32 %r1, [%rd2];
+    and.b32 %r1, %r1, 255;
+    st.global.u32 [%rd1], %r1;
+    """
+    module = from_body(body)
+    if pragma:
+        assert launch(module, "k", 1, 1, [np.zeros(1, np.uint32)]).buffers[0][0] == 1
+        return
+    with pytest.raises(Poisoned, match="a value nobody defined is stored"):
+        launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
