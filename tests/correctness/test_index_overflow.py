@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+from random import Random
+
 import pytest
 
 from ptxsw.correctness.verdict import Fault, Proof
+from ptxsw.ptx.bits import wrapped
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Launch
 from tests.correctness.small_kernels import kernel, proof
@@ -146,3 +150,64 @@ def test_a_sum_that_may_be_chosen_is_a_condition() -> None:
 def test_a_kernel_without_global_memory_is_not_asked_about() -> None:
     inside = kernel(".shared .b8 s[4]; mov.u32 %r1, s; st.shared.u32 [%r1], 1; ret;")
     assert proof("index_overflow", inside) is None
+
+
+class RandomIndex:
+    """Instructions that make an index, and what it is over whole numbers: it is guarded as the
+    machine computes it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random = Random(seed)
+        self.steps: list[tuple[str, int]] = []
+        for _ in range(random.randrange(1, 5)):
+            name = random.choice(("add", "sub", "mul", "plus n", "times m", "below n", "below"))
+            number = random.choice((1, 2, 3, 4, 16, 1000)) * (1000 if name == "below" else 1)
+            self.steps.append((name, number))
+
+    def text(self) -> str:
+        code = {
+            "add": "add.s32 %r7, %r7, {};", "sub": "sub.s32 %r7, %r7, {};",
+            "mul": "mul.lo.s32 %r7, %r7, {};", "plus n": "add.s32 %r7, %r7, %r5;",
+            "times m": "mul.lo.s32 %r7, %r7, %r6;",
+            "below n": "setp.ge.s32 %p1, %r7, %r5; @%p1 ret;",
+            "below": "setp.ge.u32 %p1, %r7, {}; @%p1 ret;",
+        }  # fmt: skip
+        body = " ".join(code[name].format(number) for name, number in self.steps)
+        return text(f"mov.u32 %r7, %r4; {body} mul.wide.s32 %d2, %r7, 4;")
+
+    def wraps(self, thread: int, n: int, m: int) -> bool:
+        """Does the thread use an index that is larger than 32 bits tell?"""
+        whole = thread
+        for name, number in self.steps:
+            is_word = wrapped(whole, 32)
+            if name == "below n" and is_word >= n:
+                return False
+            if name == "below" and is_word % (1 << 32) >= number:
+                return False
+            whole = {
+                "add": whole + number, "sub": whole - number, "mul": whole * number,
+                "plus n": whole + n, "times m": whole * m,
+            }.get(name, whole)  # fmt: skip
+        return whole >= 1 << 31
+
+    def is_right(self) -> bool:
+        """Where nothing wraps by the proof, nothing does; was that proved?"""
+        result = proof("index_overflow", self.text())
+        if result is None or result.open or result.unknown or result.faults or result.condition:
+            return False
+        large = [1, 2, 7, 1000, 46341, 1 << 20, 1 << 29, (1 << 30) + 1, (1 << 31) - (1 << 21)]
+        for n, m in product(large, repeat=2):
+            for thread in (0, 1, n - 1, n // 2, m - 1, self.random.randrange(1 << 30)):
+                assert not self.wraps(thread, n, m), (self.steps, thread, n, m)
+        return True
+
+
+def test_what_is_proved_never_to_wrap_does_not() -> None:
+    assert sum(RandomIndex(seed).is_right() for seed in range(60)) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(5))
+def test_what_is_proved_never_to_wrap_does_not_in_many_kernels(part: int) -> None:
+    seeds = range(100 + 200 * part, 300 + 200 * part)
+    assert sum(RandomIndex(seed).is_right() for seed in seeds) > 30
