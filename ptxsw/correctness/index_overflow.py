@@ -334,7 +334,7 @@ class _Proving:
         the way wraps, or a number of bytes."""
         if self._subject.launch is not None and all(map(_is_of_launch, model)):
             return "error"  # the thread of the model is one of the launch
-        bytes_ = 0 < index.scale < access.bits // 8
+        bytes_ = index.scale == 1 and access.bits > 8  # two halves in a word are two elements
         return "warning" if bytes_ or index.is_divided else "note"
 
     def _offset(self, index: NarrowIndex) -> tuple[Term, Term]:
