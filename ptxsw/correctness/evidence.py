@@ -86,9 +86,8 @@ class Ran(Struct, frozen=True):
     def passes(self, key: Key) -> bool:
         """Does it come by the instructions of a fault, and not show it? So does one that ends for
         what is the launch's fault."""
-        return self.clean or (
-            bool(self.executed) and not self.evidence and all(self.executed[i] for i in key[1:])
-        )
+        came = bool(self.executed) and all(self.executed[index] for index in key[1:])
+        return came and (self.clean or not self.evidence)
 
     def shows(self, key: Key) -> ShownFault | None:
         return next((e for e in self.evidence if e.key == key), None)

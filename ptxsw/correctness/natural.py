@@ -117,8 +117,9 @@ class Natural(Struct, frozen=True, dict=True):
         return self.holding(launch, contents)
 
     def modelled(self, values: Mapping[Term, int]) -> Launch | None:
-        """With the threads and numbers of a model; None where that is no launch of usual size. What
-        it says of contents is left to chance, and so are numbers below 1."""
+        """With the blocks and numbers of a model, and its threads if a block of usual shape has
+        them; None where the grid is too large. What it says of contents is left to chance, and so
+        are numbers below 1."""
         least = {"tid": [1, 1, 1], "ctaid": [*self.grid()]}
         numbers: dict[str, int] = {}
         for term, value in values.items():
@@ -129,9 +130,9 @@ class Natural(Struct, frozen=True, dict=True):
             elif term.origin is Origin.PARAMETER and 0 < value < _LARGEST:
                 numbers[str(term.value)] = value
         fit = (s for s in self.shapes if all(map(le, least["tid"], s)))
-        block = next(fit, None)
+        block = next(fit, self.shapes[0])
         x, y, z = least["ctaid"]
-        if block is None or x * y * z > _BLOCKS:
+        if x * y * z > _BLOCKS:
             return None
         room = max(map(mul, (x, y, z), block))
         launch = replace(self.launch(block, room), grid=(x, y, z))

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from ptxsw.analysis.warps import Block
+from ptxsw.correctness.deciding import checked
 from ptxsw.correctness.drawing import drawing
+from ptxsw.correctness.fault_rules import RULES as RULES_
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Proof, Suspect
 from ptxsw.correctness.witness import search
@@ -194,3 +196,10 @@ def test_a_model_says_which_threads_and_sizes_to_try() -> None:
     assert fault.witness is not None
     assert fault.witness.grid[0] >= 10
     assert fault.witness.args[1] == 777
+
+
+def test_a_proof_that_fails_gives_such_a_model() -> None:
+    faults = checked(
+        subject("shown", "rarely"), [r for r in RULES_ if r.name == "data-race"]
+    ).faults
+    assert [(f.rule, f.level) for f in faults] == [("data-race", "error")]
