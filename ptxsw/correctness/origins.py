@@ -19,6 +19,7 @@ from ptxsw.ptx.ir import Mem, Reg, Symbol, leaves
 
 _BOUNDING = frozenset({"and", "xor", "rem", "selp", "bfe", "min", "max", "lop3", "or", "set"})
 """What keeps a register that changes in a loop within bounds, or lets it come back."""
+_SCALING = frozenset({"shl", "shr", "div", "rem"})
 _OF_LANES = frozenset({"vote", "activemask", "match"})
 _MASKING = frozenset({"and", "rem", "bfe"})
 """What brings any number into a range."""
@@ -27,17 +28,19 @@ _MASKING = frozenset({"and", "rem", "bfe"})
 class MadeOf(Struct, frozen=True):
     """`parameters` are names, with the offset of a field, as `verify.parameters` has them; `counts`
     are those that end loops which count up a register. `loads`: is any of it from memory, but for
-    what a mask or a remainder keeps in range? `symbols` are variables."""
+    what a mask or a remainder keeps in range? `symbols` are variables. By `scales` something is
+    shifted or divided."""
 
     parameters: frozenset[str] = frozenset()
     counts: frozenset[str] = frozenset()
     loads: bool = False
     symbols: frozenset[str] = frozenset()
+    scales: frozenset[str] = frozenset()
 
     def __or__(self, other: MadeOf) -> MadeOf:
         return MadeOf(
             self.parameters | other.parameters, self.counts | other.counts,
-            self.loads or other.loads, self.symbols | other.symbols,
+            self.loads or other.loads, self.symbols | other.symbols, self.scales | other.scales,
         )  # fmt: skip
 
 
@@ -55,6 +58,10 @@ class Slices(Struct, frozen=True, dict=True):
         places = [o for o in instruction.operands if isinstance(o, Mem)]
         places = places[:1] if shared else places[-1:]
         return self._made_of(leaves([part for o in places for part in (o.base, *o.extra)]))
+
+    def of_operands(self, index: int) -> MadeOf:
+        """Of all that an instruction names."""
+        return self._made_of(leaves(self.cfg.instructions[index].operands))
 
     def of_mask(self, index: int) -> MadeOf:
         """Of the mask that names the lanes for which an instruction waits."""
@@ -84,7 +91,20 @@ class Slices(Struct, frozen=True, dict=True):
         for reg in self._closure([o for o in operands if isinstance(o, Reg)], bounded=False):
             loads |= any(self._parameter_of(at) == "" for at in self.cfg.writers.get(reg, ()))
             counts |= self._counted.get(reg, frozenset())
-        return MadeOf(frozenset(parameters), counts, loads, frozenset(symbols))
+        return MadeOf(frozenset(parameters), counts, loads, frozenset(symbols), self._scales(regs))
+
+    def _scales(self, regs: set[Reg]) -> frozenset[str]:
+        """The parameters by which some registers, or what they are made of, are scaled."""
+        scaling = [
+            self.cfg.instructions[index]
+            for reg in regs for index in self.cfg.writers.get(reg, ())
+            if self.cfg.instructions[index].opcode in _SCALING
+        ]  # fmt: skip
+        by = self._closure(
+            [o for one in scaling for o in leaves(one.operands[2:]) if isinstance(o, Reg)]
+        )
+        written = (index for reg in by for index in self.cfg.writers.get(reg, ()))
+        return frozenset(name for index in written if (name := self._parameter_of(index)))
 
     def _closure(self, regs: list[Reg], *, bounded: bool = True) -> set[Reg]:
         """The registers that some are made of; without those that are `bounded` first."""

@@ -20,6 +20,7 @@ from ptxsw.verify.launches import Launch
 CONTENTS = ("iota", "zeros", "random")
 _FEW = (1, 2, 5)  # of what a number may count
 _FURTHER = 1031  # a stride that is no multiple of anything
+_APART = 131  # between strides: more than most extents
 
 Run = Callable[[Launch], Ran]
 
@@ -46,6 +47,9 @@ class Promises(Struct, frozen=True):
                 return own and not (mask.parameters or mask.loads)  # else a caller names the lanes
             case "deadlock" if isinstance(evidence.error, Livelock):
                 return self._always(evidence, ran.launch)
+            case "deadlock":
+                counted = self.slices.of_operands(evidence.index)
+                return not (counted.parameters or counted.loads)  # so many come as a caller says
         return True
 
     def origins(self, evidence: ShownFault) -> MadeOf:
@@ -84,14 +88,18 @@ class Promises(Struct, frozen=True):
         )
 
     def _race(self, evidence: ShownFault, ran: Ran) -> bool:
-        """Strides may be longer, and loops that count up an address end after one iteration."""
+        """Strides may be longer, each alone and all of them; what shifts or divides may be 1; and
+        loops that count up an address end after one iteration."""
         origins, launch = self.origins(evidence), ran.launch
         if origins.loads and not self._for_all_contents(evidence, launch):
             return False
-        for name in self._numbers(origins.parameters):
-            further = self.natural.with_number(launch, {name: _FURTHER})
-            if not self._shown(evidence, further):
-                return False
+        names = self._numbers(origins.parameters)
+        changed = [{name: _FURTHER} for name in names]
+        changed += [{name: 1} for name in self._numbers(origins.scales)]
+        if len(names) > 1:
+            changed.append({name: _APART**at for at, name in enumerate(names, 1)})
+        if not all(self._shown(evidence, self.natural.with_number(launch, c)) for c in changed):
+            return False
         counts = self._numbers(origins.counts)
         return not counts or any(
             self._in_one_iteration(evidence, self.natural.with_number(launch, values))

@@ -154,3 +154,149 @@ K one_thread(float *out, const float *in, int n) {  // a single thread
     for (int i = 0; i < n; i++) v += in[i];
     out[0] = v;
 }
+K shifted(float *out, const float *in, int shift) {  // shift < 20
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i << shift] = in[i];
+}
+K divided(float *out, const float *in, int w) {  // w = 1
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i / w] = in[i];
+}
+struct Sizes { int stride[3]; };
+K strides(float *out, const float *in, Sizes to) {  // each larger than what the one before reaches
+    int x = threadIdx.x, y = threadIdx.y, z = blockIdx.x;
+    out[x * to.stride[0] + y * to.stride[1] + z * to.stride[2]] = in[(z * 64 + y) * 64 + x];
+}
+K two_arrays(float *out, const float *in, int n) {  // n = blockDim.x
+    extern __shared__ float s[];
+    float *a = s, *b = s + n;
+    a[threadIdx.x] = in[threadIdx.x];
+    b[threadIdx.x] = in[threadIdx.x + n];
+    __syncthreads();
+    out[threadIdx.x] = a[n - 1 - threadIdx.x] + b[threadIdx.x];
+}
+K ring(float *buffer, const float *in, int head, int capacity) {  // at least as many as threads
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    buffer[(head + i) % capacity] = in[i];
+}
+K hashed(float *out, const float *in, unsigned a, unsigned n) {  // a and n have no common divisor
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i * a % n] = in[i];
+}
+K product(float *c, const float *a, const float *b, int n) {  // n is a multiple of 16
+    __shared__ float s[16][16], t[16][16];
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < n; k += 16) {
+        s[threadIdx.y][threadIdx.x] = a[row * n + k + threadIdx.x];
+        t[threadIdx.y][threadIdx.x] = b[(k + threadIdx.y) * n + col];
+        __syncthreads();
+        for (int j = 0; j < 16; j++) sum += s[threadIdx.y][j] * t[j][threadIdx.x];
+        __syncthreads();
+    }
+    c[row * n + col] = sum;
+}
+K scan(float *out, const float *in, int n) {  // n = 2 * blockDim.x, a power of two
+    extern __shared__ float s[];
+    int t = threadIdx.x, offset = 1;
+    s[2 * t] = in[2 * t];
+    s[2 * t + 1] = in[2 * t + 1];
+    for (int d = n >> 1; d > 0; d >>= 1) {
+        __syncthreads();
+        if (t < d) s[offset * (2 * t + 2) - 1] += s[offset * (2 * t + 1) - 1];
+        offset *= 2;
+    }
+    if (t == 0) s[n - 1] = 0;
+    for (int d = 1; d < n; d *= 2) {
+        offset >>= 1;
+        __syncthreads();
+        if (t < d) {
+            float v = s[offset * (2 * t + 1) - 1];
+            s[offset * (2 * t + 1) - 1] = s[offset * (2 * t + 2) - 1];
+            s[offset * (2 * t + 2) - 1] += v;
+        }
+    }
+    __syncthreads();
+    out[2 * t] = s[2 * t];
+    out[2 * t + 1] = s[2 * t + 1];
+}
+K append(float *out, int *count, const float *in, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && in[i] > 0) out[atomicAdd(count, 1)] = in[i];
+}
+K levels(int *level, const int *from, const int *to, int now, int n) {  // edges of a graph
+    int e = blockIdx.x * blockDim.x + threadIdx.x;
+    if (e < n && level[from[e]] == now && level[to[e]] > now + 1) level[to[e]] = now + 1;
+}
+K expand(int *out, const int *row, const int *value, int n) {  // row starts grow
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) for (int k = row[i]; k < row[i + 1]; k++) out[k] = value[i];
+}
+K bitonic(float *a, int n) {  // n = 2 * blockDim.x, a power of two
+    extern __shared__ float s[];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) s[i] = a[i];
+    for (int k = 2; k <= n; k *= 2)
+        for (int j = k / 2; j > 0; j /= 2) {
+            __syncthreads();
+            int i = 2 * threadIdx.x - (threadIdx.x & (j - 1));
+            if (i + j < n) {
+                float x = s[i], y = s[i + j];
+                if ((x > y) == ((i & k) == 0)) s[i] = y, s[i + j] = x;
+            }
+        }
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) a[i] = s[i];
+}
+K reversed(float *a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n / 2) {
+        float v = a[i];
+        a[i] = a[n - 1 - i];
+        a[n - 1 - i] = v;
+    }
+}
+K turned(float *a, int n) {  // in place; blocks of 16 x 16, n is a multiple of 16
+    __shared__ float s[16][17], t[16][17];
+    if (blockIdx.x > blockIdx.y) return;
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    int u = blockIdx.y * 16 + threadIdx.x, v = blockIdx.x * 16 + threadIdx.y;
+    s[threadIdx.y][threadIdx.x] = a[y * n + x];
+    t[threadIdx.y][threadIdx.x] = a[v * n + u];
+    __syncthreads();
+    a[v * n + u] = s[threadIdx.x][threadIdx.y];
+    if (blockIdx.x != blockIdx.y) a[y * n + x] = t[threadIdx.x][threadIdx.y];
+}
+K counted_barrier(float *out, const float *in, int threads) {  // as many as a block has
+    __shared__ float s[1024];
+    s[threadIdx.x] = in[threadIdx.x];
+    asm volatile("bar.sync 1, %0;" :: "r"(threads) : "memory");
+    out[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
+}
+K first_ones(float *out, const float *in, int n) {  // n <= blockDim.x
+    __shared__ float s[1024];
+    if (threadIdx.x < n) s[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    float v = 0;
+    for (int j = 0; j < n; j++) v += s[j];
+    out[threadIdx.x] = v;
+}
+K two_arrays_of(float *out, const float *const *in, int n) {  // pointers to pointers
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[blockIdx.x][threadIdx.x];
+}
+K host_flag(volatile int *stop, int *turns) {  // somebody else writes it, and this thread the count
+    if (threadIdx.x == 0) for (int k = 0; k < 100; k++) { *turns = k; if (*stop) return; }
+}
+K window(float *out, const float *in, int n, int r) {  // r <= 8
+    __shared__ float s[64 + 16];
+    int i = blockIdx.x * 64 + threadIdx.x;
+    s[threadIdx.x + r] = i < n ? in[i] : 0;
+    if (threadIdx.x < r) {
+        s[threadIdx.x] = i >= r && i - r < n ? in[i - r] : 0;
+        s[threadIdx.x + 64 + r] = i + 64 < n ? in[i + 64] : 0;
+    }
+    __syncthreads();
+    float v = 0;
+    for (int k = -r; k <= r; k++) v += s[threadIdx.x + r + k];
+    if (i < n) out[i] = v;
+}
