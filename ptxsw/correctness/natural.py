@@ -23,7 +23,7 @@ from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms.node import Term
 from ptxsw.terms.origin import Origin
 from ptxsw.verify.argument_places import ArgumentPlace, argument_places, at_place
-from ptxsw.verify.arguments import Argument, Data
+from ptxsw.verify.arguments import Data
 from ptxsw.verify.contents import is_float, width_of
 from ptxsw.verify.invented import arguments
 from ptxsw.verify.launches import Launch, Shape, with_argument
@@ -166,10 +166,11 @@ class Natural(Struct, frozen=True, dict=True):
                 launch = with_argument(launch, slot.place, value * slot.parameter.unit)
         return launch
 
-    def value(self, launch: Launch, name: str) -> Argument | None:
-        return next(
-            (at_place(launch, s.place) for s in self.numbers if s.parameter.name == name), None
-        )
+    def value(self, launch: Launch, name: str) -> int:
+        """Of a number by its name, in elements where it counts bytes."""
+        slot = next(slot for slot in self.numbers if slot.parameter.name == name)
+        value = at_place(launch, slot.place)
+        return value // slot.parameter.unit if isinstance(value, int) else 0
 
     @cached_property
     def waits(self) -> bool:

@@ -20,6 +20,7 @@ from ptxsw.verify.launches import Launch
 CONTENTS = ("iota", "zeros", "random")
 _FEW = (1, 2, 5)  # of what a number may count
 _FURTHER = 1031  # a stride that is no multiple of anything
+SHORT = 5  # by so much a number is less than what all threads cover, so that no block divides it
 _APART = 131  # between strides: more than most extents
 
 Run = Callable[[Launch], Ran]
@@ -94,6 +95,9 @@ class Promises(Struct, frozen=True):
         if origins.loads and not self._for_all_contents(evidence, launch):
             return False
         names = self._numbers(origins.parameters)
+        least = self.natural.extent(launch.block) - SHORT
+        if any(self.natural.value(launch, name) < least for name in names):
+            return False  # such a stride is shorter than a row
         changed = [{name: _FURTHER} for name in names]
         changed += [{name: 1} for name in self._numbers(origins.scales)]
         if len(names) > 1:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ptxsw.correctness.evidence import Key, Ran, ShownFault, run
 from ptxsw.correctness.natural import Natural
 from ptxsw.correctness.origins import Slices
-from ptxsw.correctness.promises import Promises
+from ptxsw.correctness.promises import SHORT, Promises
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Proof
 from ptxsw.correctness.wording import fault_of
@@ -34,8 +34,9 @@ _QUIET = 0.8  # the same while none shows anything
 _ONE = 0.5  # for one that was invented
 _MODELS = 6  # of suspects, that launches are made of
 _SEEDS = (1, 2)  # of fuzzed schedules
-_STEPS = 1 << 13
-"""Of groups of threads, in an invented launch."""
+_STEPS, _WORK, _FEW = 1 << 13, 1 << 21, 1 << 11
+"""Of groups of threads, in an invented launch: fewer, but not too few, where there are many."""
+_LARGE = 1 << 12  # threads of a launch of which not all blocks are run
 
 
 def search(subject: Subject, open: Mapping[str, Proof]) -> tuple[Fault, ...]:
@@ -55,14 +56,7 @@ class _Search(Struct):
     def faults(self) -> Iterator[Fault]:
         told: set[Key] = set()
         if self.subject.launch is not None:
-            ran = run(
-                self.subject,
-                self.subject.launch,
-                self.rules,
-                limit=LIMIT,
-                seconds=SECONDS,
-                given=True,
-            )
+            ran = self._given(self.subject.launch)
             for evidence in ran.evidence:
                 if evidence.rule in self.rules:
                     told.add(evidence.key)
@@ -73,6 +67,14 @@ class _Search(Struct):
         if self._keys():
             self._try(_of_other_shapes(natural))
         yield from self._judged(natural, told)
+
+    def _given(self, launch: Launch) -> Ran:
+        """The launch that the user gives as it is; of a large one the first blocks."""
+        threads = prod(launch.block)
+        if launch.only is None and launch.threads > _LARGE:
+            launch = replace(launch, only=(0, max(_LARGE // threads, 1)))
+        limit = min(LIMIT, max((_WORK << 2) // launch.threads, _FEW << 1))
+        return run(self.subject, launch, self.rules, limit=limit, seconds=SECONDS, given=True)
 
     def _try(self, launches: Iterable[Launch]) -> None:
         """Runs launches, unless the kernel cannot be run; not for long while nothing shows."""
@@ -87,8 +89,9 @@ class _Search(Struct):
         if ran is None and self._spent():
             return Ran(launch, unsupported="it takes too long")
         if ran is None:
+            limit = min(_STEPS, max(_WORK // launch.threads, _FEW))
             ran = self.known[launch] = run(
-                self.subject, launch, self.rules, limit=_STEPS, seconds=_ONE
+                self.subject, launch, self.rules, limit=limit, seconds=_ONE
             )
         return ran
 
@@ -204,7 +207,7 @@ def _plain(natural: Natural, block: Shape) -> Iterator[Launch]:
     """With a number that is large enough, and with one that no block divides."""
     yield natural.launch(block, _roomy(natural, block))
     if natural.numbers:
-        yield natural.launch(block, max(natural.extent(block) - 5, 1))
+        yield natural.launch(block, max(natural.extent(block) - SHORT, 1))
 
 
 def _launches(natural: Natural, block: Shape) -> Iterator[Launch]:

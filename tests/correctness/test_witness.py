@@ -177,6 +177,13 @@ def test_buffers_of_a_given_launch_end_where_it_says() -> None:
     assert "4 bytes past the end of scatter_param_1" in fault.what
 
 
+def test_of_a_large_launch_the_first_blocks_are_run() -> None:
+    launch = {"grid": 100000, "block": 256, "args": ["zeros:64:f32", "iota:64:f32", 64]}
+    fault = found("shown", "total", launch=json.dumps(launch))[0]
+    assert fault.witness is not None
+    assert fault.witness.only == (0, 16)
+
+
 # ---------------------------------------------------------------- models
 
 
