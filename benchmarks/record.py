@@ -50,6 +50,7 @@ PRINTED = {
     "auto-programs": ("benchmarks.auto",),
     "predict": ("benchmarks.predict",),
     "demotion": ("benchmarks.demotion",),
+    "correctness": ("benchmarks.faults",),
 }
 """What else is recorded: the name of the file, the module and its arguments."""
 

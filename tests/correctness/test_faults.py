@@ -18,7 +18,7 @@ from ptxsw.toolchain.ptxas import NoPtxas, locate
 PROGRAMS = programs()
 SAMPLE = (
     "broadcast_overwritten", "flag_no_fence", "half_rows", "absent_source", "window_of_four",
-    "packed_record", "reached_by_launch", "window_half_full", "opposite_order",
+    "packed_record", "no_guard", "window_half_full", "opposite_order",
     "cleared_while_copied", "block_scan", "grid_barrier", "roles_of_warps", "copies_three_stages",
 )  # fmt: skip
 

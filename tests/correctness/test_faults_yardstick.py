@@ -79,3 +79,35 @@ def test_what_is_printed() -> None:
     assert "said of twins and clean kernels: 1\n  clean/gather: error data-race at" in told
     assert "clean kernels: absent in 0 of 4 (0%) of pairs" in told
     assert "   1 index-overflow: no verdict" in told
+
+
+SAMPLE = (
+    "warp_ranges", "every_fourth", "flag_no_fence", "half_rows", "absent_source", "swapped_tile",
+    "packed_record", "bytes_in_int", "slots_of_absent_warps", "opposite_order", "pipeline_tail",
+    "disjoint_arrays",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_checks_name_the_fault_and_nothing_in_its_twin(name: str) -> None:
+    [program] = programs(names=(name,))
+    faulty, mended = (judged(program, twin) for twin in program.twins)
+    assert faulty.found and faulty.besides == () and all(faulty.replayed)
+    assert mended.besides == () and not mended.problem
+
+
+@pytest.mark.slow
+def test_all_faults_but_one_are_found_and_most_of_the_rest_is_proved() -> None:
+    """The middle of a binary search is no function that is followed: it stays unknown."""
+    answers = [judged(program, twin) for program in programs() for twin in program.twins]
+    assert [a.program.name for a in answers if a.faulty and not a.found] == ["middle_of_two"]
+    assert [a.program.name for a in answers if not a.faulty and a.besides] == []
+    assert all(it for a in answers for it in a.replayed)
+    assert not [a.program.name for a in answers if a.denied or a.problem]
+    pairs = [
+        (rule, verdict) for a in answers if a.program.rule == "clean"
+        for rule, (verdict, _) in a.pairs().items()
+    ]  # fmt: skip
+    races = [verdict for rule, verdict in pairs if rule == "data-race"]
+    assert races.count("absent") >= 0.75 * len(races)
+    assert sum(verdict == "absent" for _, verdict in pairs) >= 0.8 * len(pairs)
