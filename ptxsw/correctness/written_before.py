@@ -74,7 +74,7 @@ class WrittenBefore:
             if same and store.offset is place.offset and store.bytes >= size:
                 return True
             if left is not None:
-                left -= self._alone(store)
+                left -= self._alone(store, access.index)
                 if not left:
                     return True
         return False
@@ -163,13 +163,14 @@ class WrittenBefore:
                 found.setdefault(one.name, []).append(store)
         return found
 
-    def _alone(self, store: ArrayStore) -> Bytes:
-        """The bytes that a store of the thread itself writes, whatever the thread is."""
+    def _alone(self, store: ArrayStore, reader: int) -> Bytes:
+        """The bytes that a store of the thread itself writes before another instruction, whatever
+        the thread is."""
         if store.offset.kind is op.CONST:
             return frozenset(range(store.offset.value, store.offset.value + store.bytes))
         found: set[int] = set()
         counts = {*unknowns(store.offset)}
-        for columns in self._repeated(store, None, counts):
+        for columns in self._repeated(store, reader, counts):
             (value,) = {*columns.values(store.offset)}
             found.update(range(value, value + store.bytes))
         return frozenset(found)
@@ -209,11 +210,10 @@ class WrittenBefore:
         counted = any(a.origin in OF_LOOPS for a in unknowns(condition))
         return not counted and condition in place.given and self._same.same(condition, counters)
 
-    def _repeated(
-        self, store: ArrayStore, barrier: int | None, alone: set[Term]
-    ) -> Iterator[BlockColumns]:
-        """The threads that make a store, in each iteration of a loop that ends before the barrier;
-        of other loops in the first one. `alone`: it may depend on these counts and nothing else."""
+    def _repeated(self, store: ArrayStore, before: int, alone: set[Term]) -> Iterator[BlockColumns]:
+        """The threads that make a store, in each iteration of a loop that ends before another
+        instruction; of other loops in the first one. `alone`: it may depend on these counts and on
+        nothing else."""
         counts = [a for a in unknowns(store.offset) if a.origin is Origin.ITERATION]
         if not counts and not alone:
             yield self._columns({})
@@ -222,7 +222,7 @@ class WrittenBefore:
         (count,) = counts
         columns = self._columns({count: (0,)})
         yield columns
-        again = self._goes_on(count, barrier)
+        again = self._goes_on(count, before)
         for number in range(1, _MOST_ITERATIONS):
             if again is None or (alone and {*unknowns(again)} != alone):
                 return
@@ -236,14 +236,14 @@ class WrittenBefore:
                 return
             yield columns
 
-    def _goes_on(self, count: Term, barrier: int | None) -> Term | None:
-        """The condition that leads to the next iteration of a loop that ends before a barrier, if
-        nothing else ends it."""
+    def _goes_on(self, count: Term, before: int) -> Term | None:
+        """The condition that leads to the next iteration of a loop that ends before an instruction,
+        if nothing else ends it."""
         header = next((h for h, f in self._trace.loop_facts.items() if f.label == count.of[0]), -1)
         loop, entries = self._cfg.loops.get(header), self._trace.entries.get(count, ())
         if loop is None or len({source for source, _ in loop.exits}) != 1 or len(entries) != 1:
             return None
-        if barrier is not None and self._cfg.block_of[barrier] in loop.blocks:
+        if self._cfg.block_of[before] in loop.blocks:
             return None
         if self._ways.may_leave([header]) or entries[0].again.kind is op.CONST:
             return None

@@ -184,6 +184,9 @@ LOCAL = {
     "filled by a loop": ("""mov.u32 %r6, 0; mov.u64 %d5, %d3; L: st.local.u32 [%d5], %r6;
         add.u64 %d5, %d5, 4; add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 8; @%p1 bra L;"""
         + INDEXED.format(7), True),
+    "read in the loop that fills it": ("""mov.u32 %r6, 0; mov.u64 %d5, %d3;
+        L: st.local.u32 [%d5], %r6; """ + INDEXED.format(7) + """ add.u64 %d5, %d5, 4;
+        add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 8; @%p1 bra L;""", False),
     "filled but for the last": ("""mov.u32 %r6, 0; mov.u64 %d5, %d3; L: st.local.u32 [%d5], %r6;
         add.u64 %d5, %d5, 4; add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 7; @%p1 bra L;"""
         + INDEXED.format(7), False),
