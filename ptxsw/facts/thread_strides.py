@@ -66,11 +66,14 @@ class Strides:
         """Does an equation hold for no two different threads? `promised`: strides may be taken to
         be at least what they separate; then that is a condition. `tiled`: and a block or grid to
         be no larger than the distance of what its threads write."""
-        equations, equal = [first], set[Term]()
+        equations, equal, pinned = [first], set[Term](), dict[Term, bool]()
 
         def same(atom: Term) -> bool:
-            known = atom in equal or self._bounds.other(atom) is atom
-            return known or self._bounds.pinned(atom, evidence)
+            if atom in equal or self._bounds.other(atom) is atom:
+                return True
+            if atom not in pinned:
+                pinned[atom] = self._bounds.pinned(atom, evidence)
+            return pinned[atom]
 
         for _ in range(_MOST_ROUNDS):
             tightened = [equation.tightened for equation in equations]
@@ -113,7 +116,9 @@ class Strides:
             steps = self._steps(equation.value)
             # A launch is asked for what separates most, and not for the contrary.
             for step in islice(steps, 1) if promised else steps:
-                if self._is_still(equation, step, evidence, promised=promised):
+                # A number times a sum of several atoms, and no more, is no news.
+                news = step.rest.atoms or step.stride.atoms or self._one_atom(step.along)
+                if news and self._is_still(equation, step, evidence, promised=promised):
                     return at, step
         return None
 

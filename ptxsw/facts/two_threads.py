@@ -58,6 +58,7 @@ NO_OUTSIDE_WRITER = "no-outside-writer"
 _LARGEST = 600  # nodes of an address or condition that Z3 is asked about
 _MOST_VIEWS = 64  # pairs of variants of two accesses
 _MOST_CONDITIONS = 4
+_LONG = 0.15  # seconds in which Z3 did not decide; it is not asked for values then
 _NO_WRAP = "no 32-bit index wraps"
 
 
@@ -361,10 +362,11 @@ class TwoThreads:
             sides = (here, *mine.conditions), (there, *map(other, theirs.conditions))
             model = self._models.in_block(*sides, (mine.size, theirs.size), wanted, other)
         if model is None:
-            claim = self.trace.terms.not_(meet)
+            claim, before = self.trace.terms.not_(meet), self._solver.seconds
             if isinstance(self._solver.prove(claim, known), Proved):
                 return Apart(frozenset({*assumptions, GRID_FITS}))
-            model = self._models.solved(wanted)
+            if self._solver.seconds - before < _LONG:
+                model = self._models.solved(wanted)
         if model is not None:
             return Meet(model.values, a, b, model.certain)
         return Unsure(_reason(here, there))
