@@ -12,6 +12,7 @@ from ptxsw.terms.evaluate import Column
 from ptxsw.terms.node import Term, unknowns
 
 _MOST_WORK = 1 << 15
+_OTHER_AXES = frozenset({"%tid.y", "%tid.z"})
 
 
 def offsets(
@@ -28,6 +29,8 @@ def offsets(
     taking = threads if threads is not None else _threads(values, offset)
     if taking is None:
         return None
+    if values.shape is None and threads is None:  # of other axes nothing is known
+        given = [c for c in given if not _OTHER_AXES & {str(a.value) for a in unknowns(c)}]
     met = rounds.of((offset, *_related(offset, given)), max(_MOST_WORK // len(taking), 1))
     if met is None:
         met = rounds.of((offset,), max(_MOST_WORK // len(taking), 1))
@@ -67,6 +70,6 @@ def _threads(values: KernelValues, offset: Term) -> Sequence[tuple[int, int, int
     """The threads of the block; where none is declared, of the largest one along x."""
     if values.shape is not None:
         return threads_of(values.shape)
-    if {str(a.value) for a in unknowns(offset)} & {"%tid.y", "%tid.z"}:
+    if {str(a.value) for a in unknowns(offset)} & _OTHER_AXES:
         return None
     return threads_of((values.most_threads, 1, 1))

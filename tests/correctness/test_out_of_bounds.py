@@ -79,6 +79,13 @@ def test_a_block_that_is_given_decides() -> None:
     assert found(text, block=(65, 1, 1)).open
 
 
+def test_a_guard_of_another_axis_hides_nothing() -> None:
+    """Threads of rows but the first leave the array, whatever the block is."""
+    guard = "mov.u32 %r3, %tid.y; setp.eq.u32 %p1, %r3, 0; @%p1 ret;"
+    body = f"{guard} and.b32 %r2, %r1, 31; xor.b32 %r2, %r2, 64;"
+    assert found(shared(body, block=None)).open
+
+
 def test_a_block_for_which_nothing_holds_is_no_condition() -> None:
     assert found(shared("add.u32 %r2, %r1, 64;", block=None)).open
 
