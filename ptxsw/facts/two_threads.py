@@ -240,7 +240,7 @@ class TwoThreads:
             own = self.views.own
             conditions = conjuncts({own(view.guard), *map(own, view.conditions)}, self.trace.terms)
             place = self._objects.place(self.views, view.address)
-            told = tuple(c for c in conditions if c.kind is not op.CONST)
+            told = tuple(c for c in conditions if c.kind is not op.CONST or not c.value)
             side = self._sides[key] = ThreadSide(
                 place, told, bytes_of(access), access.kind == "store"
             )
@@ -249,8 +249,9 @@ class TwoThreads:
     def _is_never(self, side: ThreadSide) -> bool:
         """Is there no thread in the block that gets there?"""
         if side not in self._never:
-            columns = self._columns
-            self._never[side] = columns is not None and not any(columns.taking(side.conditions))
+            columns, conditions = self._columns, side.conditions
+            nobody = columns is not None and not any(columns.taking(conditions))
+            self._never[side] = nobody or any(c.kind is op.CONST for c in conditions)
         return self._never[side]
 
     def _excluded(self, mine: Iterable[Term], theirs: Iterable[Term], other: OtherThread) -> bool:

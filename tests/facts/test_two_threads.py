@@ -136,6 +136,15 @@ def test_a_model_holds_what_it_promises() -> None:
     assert all(evaluate(condition, answer.values) for condition in answer.first.conditions)
 
 
+def test_a_place_that_no_thread_of_the_block_gets_to() -> None:
+    body = "setp.lt.u32 %p1, %r3, 64; @%p1 bra END; st.shared.u32 [%r7], 0;"
+    assert isinstance(asked(body), Meet)
+    assert isinstance(asked(body, shape=(64, 1, 1)), Apart)
+    alone = "setp.eq.u32 %p1, %r3, 0; @%p1 bra END; mov.u32 %r5, %ctaid.x; st.global.u32 [%rd1], 0;"
+    assert isinstance(asked(alone, same_block=False), Meet)
+    assert isinstance(asked(alone, same_block=False, shape=(1, 1, 1)), Apart)
+
+
 PARTNERS = MEET["a partner's word"]
 
 
