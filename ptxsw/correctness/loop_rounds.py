@@ -113,6 +113,8 @@ class LoopRounds:
             for atom, listed in lists.items():
                 if listed is None or number >= len(listed):
                     return
+                if not before.keys() >= {*unknowns(listed[number].value)}:
+                    return  # two loops that begin with what the other one leaves
                 one[atom] = int(evaluate(listed[number].value, before))
             yield one
 
