@@ -35,13 +35,21 @@ def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
             for name, proof in proofs.items()
             if proof is not None and _verdict(name, proofs, faults).kind is VerdictKind.UNKNOWN
         }
-        shown = _shown(subject, left)
-        in_step = [fault for fault in shown if fault.in_step]
-        faults += [fault for fault in shown if not fault.in_step] + in_step[:1]
+        faults += _once(_shown(subject, left))
     verdicts = {rule.name: _verdict(rule.name, proofs, faults) for rule in asked}
     told = [f for f in faults if f.rule in verdicts and verdicts[f.rule].kind is VerdictKind.FOUND]
     told.sort(key=lambda f: (-LEVELS.index(f.level), f.index))
     return Checked(subject.function.name, verdicts, tuple(told))
+
+
+def _once(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Of those that need the same of a block, or lanes that do not run in step, one of a rule."""
+    told: set[tuple[str, str, bool]] = set()
+    for fault in faults:
+        key = fault.rule, fault.condition, fault.in_step
+        if key not in told or not (fault.condition or fault.in_step):
+            told.add(key)
+            yield fault
 
 
 def _named(name: str) -> FaultRule:
