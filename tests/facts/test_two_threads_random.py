@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -116,9 +117,10 @@ class Case:
     holds: Callable[[tuple[int, int, int], int, bool], bool]
 
 
-def case(seed: int) -> Case:
+def case(seed: int, *, blocks: bool = False) -> Case:
+    """With `blocks` the second coordinate of a place is the number of a block of 4 threads."""
     random = Random(seed)
-    shape = random.choice(SHAPES)
+    shape = (4, 3, 1) if blocks else random.choice(SHAPES)
     axes = "x" if shape is None or shape[1:] == (1, 1) else "xyz" if shape[2] > 1 else "xy"
     draw = Drawer(random, axes)
     space = random.choice(["shared", "global.s32", "global.u32"])
@@ -202,6 +204,20 @@ def answered(one: Case) -> Answer:
     return TwoThreads(trace, one.shape, Solver()).ask(Meeting(first, second, True))
 
 
+BLOCK = "\tmov.u32 %r4, %ctaid.x;\n"
+
+
+def answered_of_blocks(one: Case) -> Answer:
+    """By threads of two blocks of 4 threads."""
+    module = parse(one.text.replace("\tmov.u32 %r7", BLOCK + "\tmov.u32 %r7"))
+    trace = emulate(module, module.functions[0])
+    accesses = [a for a in trace.accesses if a.space != "param"]
+    if len(accesses) < 2 or accesses[0].space == "shared":
+        return Apart()
+    first, second = accesses
+    return TwoThreads(trace, (4, 1, 1), Solver()).ask(Meeting(first, second, False))
+
+
 def threads(shape: tuple[int, int, int] | None) -> Iterator[tuple[int, int, int]]:
     x, y, z = shape or (40, 1, 1)
     return ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
@@ -216,13 +232,15 @@ def common(one: Case, t: tuple[int, int, int], u: tuple[int, int, int], n: int) 
     return any(-one.sizes[1] < distance + by < one.sizes[0] for by in around)
 
 
-def contradicts(one: Case, answer: Apart) -> tuple[object, ...] | None:
-    """Two threads that meet all the same."""
+def contradicts(one: Case, answer: Apart, *, blocks: bool = False) -> tuple[object, ...] | None:
+    """Two threads that meet all the same, of two blocks where these are asked for."""
     exact = "no 32-bit index wraps" in answer.conditions
     others = [c for c in answer.conditions if c != "no 32-bit index wraps"]
     for n in NUMBERS:
         x, y, z = one.shape or (40, 1, 1)
-        names = {"n": n, "blockDim": type("B", (), {"x": x, "y": y, "z": z})}
+        names = {"n": n, "blockDim": SimpleNamespace(x=x, y=y, z=z)}
+        if blocks:
+            names |= {"blockDim": SimpleNamespace(x=x), "gridDim": SimpleNamespace(x=y)}
         if not all(eval(condition, {}, names) for condition in others):
             continue
         every = []
@@ -236,7 +254,7 @@ def contradicts(one: Case, answer: Apart) -> tuple[object, ...] | None:
             continue
         for t in every:
             for u in every:
-                if t != u and common(one, t, u, n):
+                if (t[1] != u[1] if blocks else t != u) and common(one, t, u, n):
                     return n, t, u
     return None
 
@@ -261,3 +279,23 @@ def check(seed: int) -> str:
 def test_answers_agree_with_all_pairs_of_threads(part: int) -> None:
     answers = [check(seed) for seed in range(part * 40, part * 40 + 40)]
     assert answers.count("unsure") < len(answers) // 4
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_answers_agree_with_all_pairs_of_threads_of_three_blocks(part: int) -> None:
+    for seed in range(part * 40, part * 40 + 40):
+        one = case(seed, blocks=True)
+        if "st.shared" in one.text:
+            continue
+        answer = answered_of_blocks(one)
+        if isinstance(answer, Apart):
+            wrong = contradicts(one, answer, blocks=True)
+            assert wrong is None, (seed, answer, wrong, one.text)
+        elif isinstance(answer, Meet) and answer.certain:
+            values = {str(term.value): value for term, value in answer.values.items()}
+            t, u = (
+                (values.get(f"{who}%tid.x", 0), values.get(f"{who}%ctaid.x", 0), 0)
+                for who in ("", "u ")
+            )
+            assert t[1] != u[1], (seed, values)
+            assert common(one, t, u, values.get("n", 0)), (seed, values, one.text)
