@@ -86,7 +86,8 @@ def shown(text: str, launches: Sequence[Launch]) -> tuple[dict[str, Seen], bool]
     for launch in map(roomy, launches):
         for seed in SEEDS:
             for each in seen(module, launch, seed):
-                found.setdefault(each.rule, each)
+                if "buffer 'memory at" not in each.said:  # whose size nobody has told the checks
+                    found.setdefault(each.rule, each)
         second = Few()
         try:
             seen(module, launch, None, second)
