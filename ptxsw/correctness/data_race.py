@@ -52,6 +52,7 @@ def prove(subject: Subject) -> Proof:
     found = touches(subject)
     question = _Question(subject)
     question.constants(found)
+    question.by_turns(found)
     try:
         proof = question.proof(unordered(subject, found))
     except TooMany:
@@ -190,7 +191,7 @@ class _Question:
         self._needs: set[str] = set()
         self._same: set[int] = set()
         self._suspects: list[Suspect] = []
-        self._unknown = ""
+        self._unknown = self._remarks = ""
 
     def constants(self, found: Sequence[Touch]) -> None:
         """What is loaded by `.nc` may not be written while the kernel runs, in any order and by
@@ -202,13 +203,20 @@ class _Question:
                     why = f"what line {one} loads by .nc may be written at line {two}"
                     self._suspects.append(Suspect(RULE, load.index, store.index, None, why))
 
+    def by_turns(self, found: Sequence[Touch]) -> None:
+        """Strong accesses do not race, but who comes first may decide what they do."""
+        turns = [t.index for t in found if t.strong and t.write and not t.commutes]
+        if turns:
+            line = self._subject.line(turns[0])
+            self._remarks = f"; what line {line} does may depend on who comes first"
+
     def proof(self, pairs: Iterator[Unordered]) -> Proof:
         for pair in pairs:
             self._subject.budget.check()
             self._ask(pair)
             if len(self._suspects) >= _MOST_SUSPECTS:
                 break
-        reason = proved_for(self._subject)
+        reason = proved_for(self._subject) + self._remarks
         if self._same:
             line = self._subject.line(min(self._same))
             reason += f"; several threads may write one value at line {line}"

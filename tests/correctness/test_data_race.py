@@ -240,6 +240,12 @@ def test_one_value_by_many_is_told() -> None:
     assert not absent("@%p1 st.shared.u32 [tile], 1;\n@%p2 st.shared.u32 [tile], 2;")
 
 
+def test_turns_of_atomics_are_told() -> None:
+    taken = "atom.shared.exch.b32 %r10, [tile], %r1;\nst.global.u32 [%rd4], %r10;"
+    assert proof(taken).reason.endswith("what line 24 does may depend on who comes first")
+    assert proof("red.shared.add.u32 [tile], 1;").reason == "proved for all blocks"
+
+
 REASONS = {
     "ld.global.u32 %r10, [%rd4];\nmad.lo.u32 %r10, %r10, 4, %r5;\nst.shared.u32 [%r10], %r1;":
         "two threads may meet at line 26",

@@ -52,8 +52,8 @@ def _check(seed: int) -> int:
 
 
 def test_random_flow() -> None:
-    compared = [_check(seed) for seed in range(60)]
-    assert sum(map(bool, compared)) > 15
+    compared = [_check(seed) for seed in range(30)]
+    assert sum(map(bool, compared)) > 8
 
 
 @pytest.mark.slow

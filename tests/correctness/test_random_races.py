@@ -62,7 +62,7 @@ def _run(
 
 
 def test_random_kernels() -> None:
-    verdicts = [_check(seed) for seed in range(40)]
+    verdicts = [_check(seed) for seed in range(15)]
     assert verdicts.count("absent") >= 3
 
 
