@@ -29,6 +29,9 @@ from ptxsw.correctness.segments import AGAIN, BARRIER, END, Edge, Event
 MOST_ROUNDS = 4
 """Times that a path goes round a loop until it is no longer counted."""
 
+_MANY = 150
+"""Of paths from one barrier, past which all that is said is where they lead."""
+
 _MOST_PLACES = 20_000
 """Of paths from all barriers, until it is given up."""
 
@@ -137,9 +140,15 @@ class Intervals:
                 if new not in seen:
                     seen.add(new)
                     work.append(new)
-                    if len(seen) > _MOST_PLACES:
-                        raise TooMany
+                    if len(seen) > _MANY:
+                        return self._anyhow(start)
         return tuple(seen)
+
+    def _anyhow(self, start: Reached) -> tuple[Reached, ...]:
+        """The same without a word on the ways, where these are many."""
+        unknown = tuple([None] * len(self.loops))
+        behind = sorted(self.segments.after([start.segment]))
+        return tuple(Reached(number, unknown, None) for number in behind)
 
     def _along(self, place: Reached, edge: Edge) -> Reached:
         assert edge.to is not None
