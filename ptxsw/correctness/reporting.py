@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from msgspec.structs import replace
 
@@ -18,13 +18,21 @@ _PREFIX = "ptxsw-"
 
 
 def judged(
-    subject: Subject, names: Collection[str], kernel: model.Kernel | None = None
+    subject: Subject,
+    names: Collection[str],
+    kernel: model.Kernel | None = None,
+    named: Callable[[str], str] = lambda words: words,
 ) -> model.Kernel:
-    """The report of a kernel with what the rules of these full names say of it: behind what
-    `kernel` says already, if that is given. Raises ParseError."""
+    """The report of a kernel with what the rules of these full names say of it: before what
+    `kernel` says already, if that is given. `named` puts the source's names for `param_0`. Raises
+    ParseError."""
+
+    def told(words: str) -> str:
+        return named(words.replace(f"{subject.function.name}_param_", "param_"))
+
     found = checked(subject, [rule for rule in RULES if rule.full_name in names])
-    findings = tuple(finding(subject, fault) for fault in found.faults)
-    verdicts = {rule: _said(verdict) for rule, verdict in found.verdicts.items()}
+    findings = tuple(_renamed(finding(subject, fault), told) for fault in found.faults)
+    verdicts = {rule: _said(verdict, told) for rule, verdict in found.verdicts.items()}
     if kernel is None:
         count = subject.trace.statistics.instructions
         name, loads = subject.function.name, len(subject.trace.global_loads)
@@ -32,8 +40,17 @@ def judged(
     return replace(kernel, findings=(*findings, *(kernel.findings or ())), verdicts=verdicts)
 
 
-def _said(verdict: Verdict) -> model.Verdict:
-    return model.Verdict(verdict.kind.value, verdict.reason, verdict.condition, verdict.assumptions)
+def _said(verdict: Verdict, told: Callable[[str], str]) -> model.Verdict:
+    reason, condition = told(verdict.reason), told(verdict.condition)
+    return model.Verdict(verdict.kind.value, reason, condition, verdict.assumptions)
+
+
+def _renamed(finding: model.Finding, told: Callable[[str], str]) -> model.Finding:
+    return replace(
+        finding, measure=told(finding.measure), what=told(finding.what),
+        advice=told(finding.advice), drawing=tuple(map(told, finding.drawing)),
+        condition=finding.condition and told(finding.condition),
+    )  # fmt: skip
 
 
 def finding(subject: Subject, fault: Fault) -> model.Finding:
@@ -62,4 +79,5 @@ def finding(subject: Subject, fault: Fault) -> model.Finding:
 def _sentence(words: str) -> str:
     """With a capital letter and a full stop."""
     end = "" if words.endswith((".", "?", "!")) else "."
-    return f"{words[:1].upper()}{words[1:]}{end}"
+    first = words[:1] if words.startswith(("ptxas", "`")) else words[:1].upper()
+    return f"{first}{words[1:]}{end}"

@@ -46,9 +46,10 @@ def _needs_a_block(subject: Subject, evidence: ShownFault) -> bool:
     if subject.shape is not None or evidence.other is None:
         return False
     code = subject.cfg.instructions
-    several = any(
+    several = (subject.function.most_threads or 1) > 1 or any(
         isa.has(one, Trait.BARRIER)
         or isa.has(one, Trait.COLLECTIVE)
+        or isa.space(one) == "shared"
         or any(isinstance(r, Special) and r.name.startswith("%ntid") for r in isa.uses(one))
         for one in code
     )

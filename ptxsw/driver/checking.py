@@ -15,7 +15,7 @@ from ptxsw.driver.command_lines import check_command
 from ptxsw.driver.outcome import failed_report
 from ptxsw.driver.pipeline import optimize, report_of, target
 from ptxsw.driver.workers import spread
-from ptxsw.findings.judge import Judge, of_kernel
+from ptxsw.findings.judge import Judge, of_kernel, source_of
 from ptxsw.parser import parse
 from ptxsw.ptx.failures import failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module
@@ -86,7 +86,7 @@ class _Check:
         names, groups = check_rules.chosen(select), check_rules.groups()
         self._cost, self._right = names & groups["performance"], names & groups["correctness"]
         self._module, self._block, self._launches = module, block, launches
-        self._seconds = seconds
+        self._seconds, self._sources = seconds, sources
         trials = RewriteTrials(module)
         self.judge = Judge(module, arch, block, self._cost, ptxas, launches, trials, sources)
 
@@ -112,7 +112,8 @@ class _Check:
         budget = Budget(self._seconds)
         with stage("correctness"):
             subject = Subject(self._module, function, budget, self._block, launch)
-            return judged(subject, self._right, kernel)
+            named = source_of(subject.trace, self._sources).named
+            return judged(subject, self._right, kernel, named)
 
 
 _LARGEST = 1_500

@@ -81,7 +81,8 @@ class KernelSource(Struct, frozen=True):
         cls, kernel: str, lines: Sequence[str], parameters: int | None = None, file: str = ""
     ) -> KernelSource:
         """The source of a kernel of this PTX name among the lines of a file. The names of its
-        parameters count only if there are as many as the PTX has, where that is given."""
+        parameters count only if there are as many as the PTX has, where that is given, and if no
+        other kernel of that name calls them otherwise."""
         whole = "\n".join(lines)
         if len(whole) > _LARGEST:
             return cls()
@@ -91,7 +92,9 @@ class KernelSource(Struct, frozen=True):
         every = list(_definitions(text, name))
         fitting = [one for one in every if parameters in (None, len(one[0]))]
         complete = [one for one in fitting if one[1] != (0, 0)]
-        declared, body = (complete or fitting or _NOWHERE)[0]
+        able = complete or fitting
+        # Of several that fit (overloads, namespaces) nobody knows which one it is.
+        declared, body = (able if len({one[0] for one in able}) == 1 else _NOWHERE)[0]
         names = tuple(found[1] if (found := _NAME_AT_END.search(one)) else "" for one in declared)
         launch = _launch(text, name, numbers)
         return cls(text, names, file, declared, body, launch, numbers)

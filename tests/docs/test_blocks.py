@@ -187,8 +187,7 @@ def test_cuda_compiles_and_has_the_findings_that_its_page_names(page: str, tmp_p
         if rule.group == group and rule.name in sections:
             word = _word(rule.name)
             named = [kernel for name, kernel in broken if name == rule.name]
-            if group == "performance":
-                assert any(f"{len(word)}{word}6before" in kernel for kernel in named), rule.name
+            assert any(f"{len(word)}{word}6before" in kernel for kernel in named), rule.name
             assert not any(f"{len(word)}{word}5after" in kernel for kernel in named), rule.name
     assert not any("row_sums" in kernel for _, kernel in broken)  # it has a comment that says so
 

@@ -18,7 +18,7 @@ def test_page(page: RulePage) -> None:
 
 
 def test_no_page_without_a_rule() -> None:
-    assert check_rules.pages().keys() >= {page.name for page in check_rules.rule_pages()}
+    assert check_rules.pages().keys() == {page.name for page in check_rules.rule_pages()}
 
 
 def test_every_rule_has_a_program() -> None:
