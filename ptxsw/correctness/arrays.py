@@ -13,7 +13,7 @@ from msgspec import Struct
 from ptxsw.correctness.subject import Subject
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.structure import lifted_sum
-from ptxsw.ptx.ir import Int, Variable
+from ptxsw.ptx.ir import Variable
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.origin import Origin
@@ -27,8 +27,6 @@ NO_ACCESS = frozenset({
     "prefetchu",
 })  # fmt: skip
 """What names an address and touches nothing there, as far as a thread can tell."""
-_MATRIX_ROW = 16
-"""Bytes of the row of a matrix that a lane of `ldmatrix` names (manual 9.7.14.5.15)."""
 
 
 class InArray(Struct, frozen=True):
@@ -131,14 +129,10 @@ def _variables(subject: Subject) -> dict[str, Variable]:
     return named
 
 
-def touched_bytes(access: Access) -> int | None:
-    """How many bytes a lane touches from its address on; None where nothing says."""
-    instruction = access.instruction
-    if instruction.opcode in ("ldmatrix", "stmatrix"):
-        return _MATRIX_ROW
-    if instruction.opcode == "cp" and "bulk" not in instruction.modifiers:
-        sizes = [o.value for o in instruction.operands if isinstance(o, Int)]
-        return sizes[0] if sizes else None
-    if instruction.opcode == "wmma" or "bulk" in instruction.modifiers:
-        return None
-    return access.bytes or None
+def addresses(access: Access) -> Iterator[tuple[Term, tuple[Term, ...]]]:
+    """The addresses that an access may have, with what holds there; of a copy both."""
+    for view in access.variants:
+        given = (*view.conditions, view.guard)
+        yield view.address, given
+        if view.copied is not None:
+            yield view.copied, given

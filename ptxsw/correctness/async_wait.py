@@ -17,7 +17,6 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.traffic import lane_bytes
 from ptxsw.correctness.data_race import Unordered, answered
 from ptxsw.correctness.intervals import AHEAD, Intervals, TooMany
 from ptxsw.correctness.lasting import beyond, while_pending
@@ -26,6 +25,7 @@ from ptxsw.correctness.touches import Touch, conflict, touches
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.emulator.memory import Aliasing
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.memory_objects import touched_bytes
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.isa import Effect
@@ -121,7 +121,8 @@ def _apart(subject: Subject, copy: Access, other: Access, rounds: int | None, so
     aliasing = Aliasing(terms)
     if source and _other_array(subject, copy, other):
         return True
-    if not (_bytes(copy) and _bytes(other)):
+    copied, touched = touched_bytes(copy), touched_bytes(other)
+    if not (copied and touched):
         return False
     for one in copy.variants:
         at = one.copied if source else one.address
@@ -130,7 +131,7 @@ def _apart(subject: Subject, copy: Access, other: Access, rounds: int | None, so
                 return False
             later = _later(subject, copy.index, two.address, rounds)
             distance = terms.sub(two.address if later is None else later, at)
-            claim = aliasing.apart(distance, _bytes(copy), _bytes(other))
+            claim = aliasing.apart(distance, copied, touched)
             if later is None and distance.kind is not op.CONST:
                 return False
             given = (*one.conditions, *(two.conditions if rounds == 0 else ()))
@@ -140,10 +141,6 @@ def _apart(subject: Subject, copy: Access, other: Access, rounds: int | None, so
             elif not subject.solver.proves(claim, given):
                 return False
     return True
-
-
-def _bytes(access: Access) -> int:
-    return lane_bytes(access) or access.bytes
 
 
 def _other_array(subject: Subject, copy: Access, other: Access) -> bool:

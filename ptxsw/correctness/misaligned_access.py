@@ -9,15 +9,14 @@ or a parameter that has to be a multiple of something, which is a condition of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ptxsw.correctness.arrays import NO_ACCESS, touched_bytes
+from ptxsw.correctness.arrays import NO_ACCESS, addresses
 from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.unfollowed import through_calls, why_unbounded
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.alignment import Alignment
+from ptxsw.facts.memory_objects import touched_bytes
 from ptxsw.ptx import isa
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
@@ -62,7 +61,7 @@ class _Proving:
         size = _needed(access)
         if size == 1:
             return
-        for address, given in _addresses(access):
+        for address, given in addresses(access):
             why = self._address(access, address, size, given)
             if why:
                 model = None
@@ -137,14 +136,6 @@ def _needed(access: Access) -> int:
         return _BULK
     size = touched_bytes(access) or 1
     return size & -size
-
-
-def _addresses(access: Access) -> Iterator[tuple[Term, tuple[Term, ...]]]:
-    for view in access.variants:
-        given = (*view.conditions, view.guard)
-        yield view.address, given
-        if view.copied is not None:
-            yield view.copied, given
 
 
 def _base(address: Term) -> Term | None:

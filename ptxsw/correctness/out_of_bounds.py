@@ -8,17 +8,19 @@ blocks or parameters, which nothing in the kernel binds, is a condition of the v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from ptxsw.correctness.arrays import NO_ACCESS, Arrays, InArray, touched_bytes
+from ptxsw.correctness.arrays import NO_ACCESS, Arrays, InArray, addresses
 from ptxsw.correctness.by_trying import offsets
 from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.loop_rounds import LoopRounds
 from ptxsw.correctness.preconditions import Preconditions
+from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.unfollowed import through_calls, why_unbounded
 from ptxsw.correctness.verdict import Proof, Suspect
-from ptxsw.emulator.trace import Access, AccessView
+from ptxsw.emulator.trace import Access
+from ptxsw.facts.memory_objects import touched_bytes
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Mem, Symbol
@@ -78,43 +80,25 @@ class _Proving:
             self._subject.budget.check()
             if access.instruction.opcode not in NO_ACCESS:
                 unknown = self._access(access) or unknown
-        return Proof(
-            tuple(self._open), unknown, self._reason(), str(self._conditions), needs=self._needs()
-        )
+        return Proof(tuple(self._open), unknown, self._reason(), str(self._conditions))
 
     def _reason(self) -> str:
-        launch, shape = self._subject.launch, self._subject.shape
-        if launch is not None:
-            return "proved for the launch given"
-        if shape is None:
-            return "proved for all blocks"
-        return f"proved for blocks of {' x '.join(map(str, shape))}"
-
-    def _needs(self) -> frozenset[str]:
-        return frozenset()
+        launched = self._subject.launch is not None
+        return "proved for the launch given" if launched else proved_for(self._subject)
 
     # ------------------------------------------------------------ one access
 
     def _access(self, access: Access) -> str:
         """Look at an access; what stands in the way, if anything does that no launch can show."""
         size = touched_bytes(access)
-        for view in access.variants:
-            for address, bytes_ in self._addresses(access, view, size):
-                given = (*view.conditions, view.guard)
-                for place in self._arrays.places(address, given):
-                    problem = self._in_array(access, place, bytes_)
-                    if problem:
-                        return problem
+        for address, given in addresses(access):
+            for place in self._arrays.places(address, given):
+                problem = self._in_array(access, place, size)
+                if problem:
+                    return problem
         return ""
 
-    def _addresses(
-        self, access: Access, view: AccessView, size: int | None
-    ) -> Iterator[tuple[Term, int | None]]:
-        yield view.address, size
-        if view.copied is not None:
-            yield view.copied, size
-
-    def _in_array(self, access: Access, place: InArray | None, size: int | None) -> str:
+    def _in_array(self, access: Access, place: InArray | None, size: int) -> str:
         line = self._subject.line(access.index)
         unsized = access.space != "param" and (place is None or place.size is None)
         if unsized and self._subject.function.kind != "entry":
@@ -125,7 +109,7 @@ class _Proving:
             return self._elsewhere(access, line)
         if place.size is None:
             return ""  # not asked
-        if size is None:
+        if not size:
             return f"how much {access.instruction.opcode} touches at line {line} is not followed"
         self._within(access, place, size)
         return ""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
+from ptxsw.analysis.traffic import read_by_copy
 from ptxsw.correctness import callees
 from ptxsw.correctness.subject import Subject
 from ptxsw.emulator.trace import Access
@@ -24,7 +25,6 @@ _READ_APART = frozenset({"tex", "suld", "txq", "suq", "tld4"})
 """Reads of textures and surfaces: what these lie in is taken to be no array of the kernel."""
 
 _SHARED = 32  # bits of an address
-_ROW = 128  # bits of a matrix that a lane names for `ldmatrix` and `stmatrix`
 _STRONG = frozenset({"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "sc"})
 _SUMS = frozenset({"add", "min", "max", "and", "or", "xor"})
 _ROUNDED = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"})
@@ -106,8 +106,7 @@ def _of(access: Access, commuting: frozenset[int]) -> Iterator[Touch]:
     names = {modifier.partition("::")[0] for modifier in instruction.modifiers}
     match instruction.opcode:
         case "ldmatrix" | "stmatrix":
-            whole = structs.replace(access, bits=_ROW, elements=1)
-            yield Touch(whole, instruction.opcode == "stmatrix")
+            yield Touch(access, instruction.opcode == "stmatrix")
         case "cp":
             yield from _copy(access)
         case "prefetch" | "prefetchu":
@@ -123,19 +122,10 @@ def _of(access: Access, commuting: frozenset[int]) -> Iterator[Touch]:
 
 def _copy(access: Access) -> Iterator[Touch]:
     """What `cp.async` writes, and what it reads."""
-    size = access.instruction.operands[2]
-    bits = 8 * size.value if isinstance(size, Int) else 0
-    written = structs.replace(access, bits=bits, elements=1, kind="store")
-    yield Touch(written, True, lasting=True)
-    views = tuple(
-        structs.replace(view, address=view.copied, copied=None)
-        for view in access.variants
-        if view.copied is not None
-    )
-    read = structs.replace(
-        access, bits=bits, elements=1, kind="load", space="global", variants=views
-    )
-    yield Touch(read, False, lasting=True)
+    yield Touch(structs.replace(access, kind="store"), True, lasting=True)
+    read = read_by_copy(access)
+    if read is not None:
+        yield Touch(read, False, lasting=True)
 
 
 def unfollowed(subject: Subject) -> Iterator[tuple[int, str]]:

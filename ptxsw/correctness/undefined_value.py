@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from ptxsw.correctness.arrays import NO_ACCESS, Arrays, InArray, touched_bytes
+from ptxsw.correctness.arrays import NO_ACCESS, Arrays, InArray
 from ptxsw.correctness.kernel_values import MOST_THREADS, KernelValues
 from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.subject import Subject
@@ -19,6 +19,7 @@ from ptxsw.correctness.unfollowed import through_calls
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.correctness.written_before import WrittenBefore
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.memory_objects import touched_bytes
 from ptxsw.ptx.ir import Special
 
 RULE = "undefined-value"
@@ -85,7 +86,7 @@ def _reads(subject: Subject) -> tuple[list[Read], str]:
         size, line = touched_bytes(access), subject.line(access.index)
         for view in access.variants:
             for place in arrays.places(view.address, (*view.conditions, view.guard)):
-                if place is None or size is None:
+                if place is None or not size:
                     return reads, f"the address at line {line} is not built on one array"
                 reads.append((access, place, size))
     return reads, ""

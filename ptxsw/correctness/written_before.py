@@ -15,7 +15,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from ptxsw.correctness.arrays import Arrays, InArray, touched_bytes
+from ptxsw.correctness.arrays import Arrays, InArray
 from ptxsw.correctness.barriers import meets_all
 from ptxsw.correctness.block_values import BlockValues
 from ptxsw.correctness.by_trying import offsets
@@ -24,6 +24,7 @@ from ptxsw.correctness.loop_rounds import LoopRounds
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.ways import Ways
 from ptxsw.emulator.trace import Access
+from ptxsw.facts.memory_objects import touched_bytes
 from ptxsw.facts.thread_columns import BlockColumns, threads_of
 from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.terms import op
@@ -153,7 +154,7 @@ class WrittenBefore:
             size = touched_bytes(access)
             if access.kind != "store" and not _sets_memory(access.instruction):
                 continue
-            if len(access.variants) != 1 or size is None:
+            if len(access.variants) != 1 or not size:
                 continue  # no telling which thread took which way
             (view,) = access.variants
             places = list(self._arrays.places(view.address, ()))

@@ -22,11 +22,12 @@ from ptxsw.terms.node import Term, Variance, split, walk
 from ptxsw.terms.origin import Origin
 
 NO_ALIAS = "no-alias"
-_ROW = 16  # bytes
 IN_BOUNDS = "out-of-bounds"
 """The rule that has to be absent for variables to be disjoint."""
 
 _POINTER = 64  # bits
+_MATRIX_ROW = 16
+"""Bytes of the row of a matrix that a lane of `ldmatrix` names (manual 9.7.14.5.15)."""
 
 
 class PlaceInObject(Struct, frozen=True):
@@ -86,16 +87,17 @@ class Objects:
                     yield None
 
 
-def bytes_of(access: Access) -> int:
-    """How many bytes a thread touches; 0 where that is not known. Those of `cp.async` stand among
-    its operands; of a matrix each lane names a row."""
+def touched_bytes(access: Access) -> int:
+    """How many bytes a thread touches from its address on; 0 where nothing says. Those of
+    `cp.async` stand among its operands."""
     ins = access.instruction
-    if ins.opcode == "cp" and ins.modifiers[:1] == ("async",) and "bulk" not in ins.modifiers:
-        return next((int(o.value) for o in ins.operands if isinstance(o, Int)), 0)
     if ins.opcode in ("ldmatrix", "stmatrix"):
-        return _ROW
-    plain = ins.opcode in ("ld", "ldu", "st", "atom", "red")
-    return access.bytes if plain else 0
+        return _MATRIX_ROW
+    if ins.opcode == "wmma" or "bulk" in ins.modifiers:
+        return 0
+    if ins.opcode == "cp":
+        return next((int(o.value) for o in ins.operands if isinstance(o, Int)), 0)
+    return access.bytes
 
 
 def same_object(t: PlaceInObject, u: PlaceInObject, other: Callable[[Term], Term]) -> bool:

@@ -32,10 +32,10 @@ from ptxsw.facts.memory_objects import (
     NO_ALIAS,
     Objects,
     ThreadSide,
-    bytes_of,
     is_variable,
     not_one_object,
     same_object,
+    touched_bytes,
 )
 from ptxsw.facts.thread_bounds import DistanceProof
 from ptxsw.facts.thread_columns import BlockColumns
@@ -178,7 +178,7 @@ class TwoThreads:
         if len(first.variants) * len(second.variants) > _MOST_VIEWS:
             return Unsure("too many paths lead to it")
         for access in (first, second):
-            if not bytes_of(access):
+            if not touched_bytes(access):
                 return Unsure(f"how much {access.instruction.name} touches is not known")
         other = self.views.other(meeting.same_block, meeting.counters, meeting.differs)
         parts = [
@@ -234,7 +234,7 @@ class TwoThreads:
         return self._decided(first, a, second, b, other, conditions, assumptions, pairs or [])
 
     def _side(self, access: Access, view: AccessView) -> ThreadSide:
-        key = view, bytes_of(access), access.kind
+        key = view, touched_bytes(access), access.kind
         side = self._sides.get(key)
         if side is None:
             own = self.views.own
@@ -242,7 +242,7 @@ class TwoThreads:
             place = self._objects.place(self.views, view.address)
             told = tuple(c for c in conditions if c.kind is not op.CONST or not c.value)
             side = self._sides[key] = ThreadSide(
-                place, told, bytes_of(access), access.kind == "store"
+                place, told, touched_bytes(access), access.kind == "store"
             )
         return side
 
