@@ -40,6 +40,10 @@ Same = Callable[[Term, Mapping[int, int]], bool]
 """Has a term one value in all threads of a block, in iterations that the counters relate?"""
 
 
+EVERY_LANE = 0xFFFFFFFF
+"""The mask of all lanes of a warp."""
+
+
 def of_block(instruction: Instruction) -> bool:
     """Is it a barrier of the block, whatever it does there?"""
     return isa.has(instruction, isa.Trait.BARRIER) and not {"warp", "cluster"} & {
@@ -60,6 +64,15 @@ def meets_all(instruction: Instruction, shape: Sequence[int] | None) -> bool:
         return True
     count = operands[1]
     return shape is not None and type(count) is Int and count.value == prod(shape)
+
+
+def meets_warp(instruction: Instruction) -> bool:
+    """Does a barrier keep a lane until all lanes of its warp have come that live?"""
+    if instruction.opcode != "bar" or "warp" not in instruction.modifiers:
+        return False
+    (mask,) = instruction.operands
+    every = isinstance(mask, Int) and mask.value & EVERY_LANE == EVERY_LANE
+    return every and instruction.guard is None
 
 
 class BlockBarriers:

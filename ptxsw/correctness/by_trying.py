@@ -51,9 +51,7 @@ def offsets(
 
 def _found(columns: Sequence[BlockColumns], offset: Term, given: Sequence[Term]) -> Iterator[int]:
     for each in columns:
-        found = each.values(offset)
-        whole = found * len(each.threads) if len(found) == 1 else found
-        for value, taken in zip(whole, each.taking(given), strict=True):
+        for value, taken in zip(each.of_each(offset), each.taking(given), strict=True):
             if taken:
                 yield value
 

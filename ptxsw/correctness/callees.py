@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Function, Instruction, Module, Symbol
+from ptxsw.ptx.ir import Args, Function, Instruction, Module, Symbol
 
 _HARMLESS = frozenset({"vprintf", "__assertfail", "malloc", "free"})
 """Of the system: they touch no memory that a program has, but for what it prints."""
@@ -20,18 +20,17 @@ def outside(module: Module, cfg: Cfg) -> Iterator[tuple[int, str, bool]]:
     for index in cfg.indices(cfg.order):
         instruction = cfg.instructions[index]
         if instruction.opcode == "call":
-            name = called(module, instruction)
+            name = called(instruction)
             met: set[str] = set()
             if name is None or not _harmless(module, name, met):
                 barriers = name is None or any(_has_barrier(module, each) for each in met)
                 yield index, name or "", barriers
 
 
-def called(module: Module, instruction: Instruction) -> str | None:
+def called(instruction: Instruction) -> str | None:
     """The function that a call names; None for one through a pointer."""
-    names = {function.name for function in module.functions}
-    symbols = (o.name for o in instruction.operands if isinstance(o, Symbol))
-    return next((name for name in symbols if name in names), None)
+    plain = [o for o in instruction.operands if not isinstance(o, Args)]
+    return plain[0].name if plain and isinstance(plain[0], Symbol) else None
 
 
 def _function(module: Module, name: str) -> Function | None:
@@ -50,7 +49,7 @@ def _harmless(module: Module, name: str, met: set[str]) -> bool:
     harmless = True
     for instruction in function.body.instructions:
         if instruction.opcode == "call":
-            inner = called(module, instruction)
+            inner = called(instruction)
             harmless &= inner is not None and _harmless(module, inner, met)
         elif not isa.known(instruction):
             return False
@@ -68,6 +67,6 @@ def _has_barrier(module: Module, name: str) -> bool:
     return any(
         isa.has(i, isa.Trait.BARRIER)
         or not isa.known(i)
-        or (i.opcode == "call" and called(module, i) is None)
+        or (i.opcode == "call" and called(i) is None)
         for i in function.body.instructions
     )

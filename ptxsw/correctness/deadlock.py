@@ -7,8 +7,7 @@ waits for memory, nobody waits for ever: the proof leans on `divergent-barrier` 
 
 from __future__ import annotations
 
-from math import prod
-
+from ptxsw.correctness.barriers import meets_all
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.correctness.warp_mask import is_masked
@@ -63,15 +62,13 @@ def _odd_barrier(subject: Subject, instruction: Instruction) -> str:
         return "some threads arrive at this barrier and do not wait"
     operands = instruction.operands
     numbers = operands[1:-1] if "red" in modifiers else operands
-    if not numbers or len(numbers) < 2:
-        return (
-            "" if (numbers and isinstance(numbers[0], Int)) or not numbers else "its number varies"
-        )
+    if not numbers or meets_all(instruction, subject.shape):
+        return ""
+    if len(numbers) < 2:
+        return "its number varies"
     count = numbers[1]
     if not isinstance(count, Int) or not isinstance(numbers[0], Int):
         return "how many threads it waits for is computed"
-    if subject.shape is not None and count.value == prod(subject.shape):
-        return ""
     return f"it waits for {count.value} threads"
 
 

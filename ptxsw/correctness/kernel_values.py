@@ -20,6 +20,7 @@ from ptxsw.facts.grid import AXES, Grid, Unbounded
 from ptxsw.facts.number_bounds import Bounds
 from ptxsw.facts.number_range import Interval
 from ptxsw.facts.ranges import most_trips, offset_extremes
+from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, unknowns
 from ptxsw.terms.origin import Origin
@@ -27,7 +28,6 @@ from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.solver import Proved
 from ptxsw.terms.substitution import substitute
 
-MOST_THREADS = 1024
 _MOST_DEEP = 64  # of threads along z (CUDA programming guide, compute capabilities)
 _FAR = 1 << 20
 """Iterations beyond which no end of a loop is looked for."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ptxsw.correctness.arrays import NO_ACCESS, Arrays, InArray
-from ptxsw.correctness.kernel_values import MOST_THREADS, KernelValues
+from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.undefined_registers import unwritten
@@ -114,7 +114,7 @@ def _shape(subject: Subject, reads: Sequence[Read]) -> tuple[int, int, int] | No
 
 def _guessed(subject: Subject) -> Iterator[tuple[int, int, int]]:
     """Blocks that a kernel may be made for."""
-    most = min(subject.function.most_threads or MOST_THREADS, MOST_THREADS)
+    most = KernelValues(subject).most_threads
     if any(name in ("%tid.y", "%ntid.y") for name in _specials(subject)):
         yield from (shape for shape in _SHAPES if prod(shape) <= most)
     else:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from msgspec.structs import replace
 
+from ptxsw.correctness.callees import called
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Args, Instruction, Symbol
+from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.patterns import pattern
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, unknowns
@@ -84,12 +85,6 @@ def _unfollowed(instruction: Instruction, bodies: Container[str], descriptors: b
         if name not in KNOWN_CALLS and name not in bodies and not _PURE.fullmatch(name):
             return f"it calls {name}, which is not followed"
     return ""
-
-
-def called(instruction: Instruction) -> str | None:
-    """The function that a call names."""
-    plain = [o for o in instruction.operands if not isinstance(o, Args)]
-    return plain[0].name if plain and isinstance(plain[0], Symbol) else None
 
 
 def why_unbounded(subject: Subject, index: int, value: Term) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from math import prod
 
+from ptxsw.correctness.barriers import EVERY_LANE
 from ptxsw.correctness.block_values import same_in_warps
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof, Suspect
@@ -24,7 +25,6 @@ from ptxsw.ptx.isa import Trait
 from ptxsw.terms.node import Variance
 
 _NAME = "warp-mask"
-_ALL = (1 << 32) - 1
 _LANES = 32
 
 
@@ -91,8 +91,8 @@ def _stray(subject: Subject, graph: Convergence, index: int, parts: Callable[[in
     mask = _literal(subject, waits_for(instruction))
     if mask is None:
         return "its mask is computed"
-    if mask & _ALL != _ALL:
-        return f"its mask {mask & _ALL:#x} names some lanes only"
+    if mask & EVERY_LANE != EVERY_LANE:
+        return f"its mask {mask & EVERY_LANE:#x} names some lanes only"
     if instruction.guard is not None:
         return "its guard may part lanes"
     if cfg.irreducible:

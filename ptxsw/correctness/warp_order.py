@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxsw.correctness.barriers import BlockBarriers
+from ptxsw.correctness.barriers import BlockBarriers, meets_warp
 from ptxsw.correctness.subject import Subject
-from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.terms.node import Term, Variance, unknowns
 from ptxsw.terms.substitution import substitute
 
-_EVERY = 0xFFFFFFFF  # lanes
 _LANE_BITS = 5
 
 
@@ -26,7 +24,7 @@ def barriers_of_warps(subject: Subject, barriers: BlockBarriers) -> BlockBarrier
     """The places where all lanes of a warp meet, those of the block among them; None where there
     are no others, or lanes may part on the way to them."""
     cfg = subject.cfg
-    syncs = [at for at in cfg.indices(cfg.order) if _meets(cfg.instructions[at])]
+    syncs = [at for at in cfg.indices(cfg.order) if meets_warp(cfg.instructions[at])]
     if not syncs:
         return None
     found = barriers.more(syncs, WarpValues(subject).same)
@@ -38,14 +36,6 @@ def warp_number(subject: Subject) -> Term:
     return subject.trace.terms.extract(
         subject.two_threads.views.linear(), _LANE_BITS, 32 - _LANE_BITS
     )
-
-
-def _meets(instruction: Instruction) -> bool:
-    """Does it wait for all lanes of the warp that live?"""
-    if instruction.opcode != "bar" or "warp" not in instruction.modifiers:
-        return False
-    (mask,) = instruction.operands
-    return isinstance(mask, Int) and mask.value & _EVERY == _EVERY and instruction.guard is None
 
 
 class WarpValues:

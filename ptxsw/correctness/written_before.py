@@ -16,7 +16,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw.correctness.arrays import Arrays, InArray
-from ptxsw.correctness.barriers import meets_all
+from ptxsw.correctness.barriers import meets_all, meets_warp
 from ptxsw.correctness.block_values import BlockValues
 from ptxsw.correctness.by_trying import offsets
 from ptxsw.correctness.kernel_values import KernelValues
@@ -26,7 +26,7 @@ from ptxsw.correctness.ways import Ways
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.memory_objects import touched_bytes
 from ptxsw.facts.thread_columns import BlockColumns, threads_of
-from ptxsw.ptx.ir import Instruction, Int
+from ptxsw.ptx.ir import Instruction
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import Column
 from ptxsw.terms.node import Term, unknowns
@@ -200,8 +200,7 @@ class WrittenBefore:
             if not all(map(columns.is_told, (store.offset, *kept))):
                 break
             takes = columns.taking(kept)
-            values = self._whole(columns, columns.values(store.offset))
-            for value, taken in zip(values, takes, strict=True):
+            for value, taken in zip(columns.of_each(store.offset), takes, strict=True):
                 if taken:
                     found.update(range(value, value + store.bytes))
         return frozenset(found)
@@ -266,9 +265,6 @@ class WrittenBefore:
         taking = threads if threads is not None else self._taking or self._threads
         return BlockColumns(terms, taking, {**sizes, **chosen})
 
-    def _whole(self, columns: BlockColumns, values: Column) -> Column:
-        return values * len(columns.threads) if len(values) == 1 else values
-
     @cached_property
     def _same(self) -> BlockValues:
         return BlockValues(self._trace, self._values.most_threads)
@@ -276,22 +272,16 @@ class WrittenBefore:
     @cached_property
     def _barriers(self) -> tuple[int, ...]:
         code = self._cfg.instructions
-        meeting = (at for at in self._cfg.indices(self._cfg.order))
         return tuple(
-            at for at in meeting if code[at].guard is None
+            at for at in self._cfg.indices(self._cfg.order) if code[at].guard is None
             and meets_all(code[at], self._subject.shape)
         )  # fmt: skip
 
     @cached_property
     def _warp_barriers(self) -> tuple[int, ...]:
         """Those of all lanes of a warp."""
-        every = {Int(-1), Int((1 << _LANES) - 1)}
-        code = self._cfg.instructions
-        return tuple(
-            at for at in self._cfg.indices(self._cfg.order)
-            if code[at].opcode in ("bar", "barrier") and "warp" in code[at].modifiers
-            and code[at].guard is None and {*code[at].operands} <= every
-        )  # fmt: skip
+        every = self._cfg.indices(self._cfg.order)
+        return tuple(at for at in every if meets_warp(self._cfg.instructions[at]))
 
     def _hold(self, conditions: Iterable[Term], place: InArray) -> bool:
         bounds = self._values.bounds(place.given)

@@ -64,13 +64,17 @@ class BlockColumns:
             self._memo[node] = column(node, [self._memo[arg] for arg in node.args])
         return self._memo[term]
 
+    def of_each(self, term: Term) -> Column:
+        """A value for each thread, also where all have one."""
+        found = self.values(term)
+        return found * len(self.threads) if len(found) == 1 else found
+
     def taking(self, conditions: Iterable[Term]) -> list[bool]:
         """Which threads meet those of the conditions that their place decides."""
         takes = [True] * len(self.threads)
         for condition in conditions:
             if self.is_told(condition):
-                met = self.values(condition)
-                met = met * len(takes) if len(met) == 1 else met
+                met = self.of_each(condition)
                 takes = [a and bool(b) for a, b in zip(takes, met, strict=True)]
         return takes
 
@@ -79,9 +83,7 @@ class BlockColumns:
         None where its place does not say."""
         if not all(map(self.is_told, values)):
             return None
-        columns = [self.values(value) for value in values]
-        whole = [one * len(self.threads) if len(one) == 1 else one for one in columns]
-        return list(zip(*whole, strict=True))
+        return list(zip(*map(self.of_each, values), strict=True))
 
     def parted(self, offset: Polynomial) -> tuple[list[int], Polynomial]:
         """The part of an address that a thread's place decides, for each thread, and the rest. The
@@ -89,9 +91,8 @@ class BlockColumns:
         total, rest = [0] * len(self.threads), []
         for monomial, factor in offset:
             if all(map(self.is_told, monomial)):
-                columns = [self.values(atom) for atom in monomial]
-                whole = [one * len(total) if len(one) == 1 else one for one in columns]
-                products = map(prod, zip(*whole, strict=True)) if whole else repeat(1)
+                columns = map(self.of_each, monomial)
+                products = map(prod, zip(*columns, strict=True)) if monomial else repeat(1)
                 total = [a + factor * b for a, b in zip(total, products, strict=False)]
             else:
                 rest.append((monomial, factor))

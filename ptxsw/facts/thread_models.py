@@ -172,9 +172,8 @@ class ModelSearch:
     ) -> Iterator[tuple[int, int]]:  # fmt: skip
         starts = []
         for address, *conditions in (mine, theirs):
-            takes, where = block.taking(conditions), block.values(address)
-            whole = where * len(takes) if len(where) == 1 else where
-            starts.append({n: at for n, at in enumerate(whole) if takes[n]})
+            takes = block.taking(conditions)
+            starts.append({n: at for n, at in enumerate(block.of_each(address)) if takes[n]})
         pairs = collisions(starts[0], starts[1], sizes, mine[0].width, groups)
         return iter(()) if pairs is None else islice(pairs, _MOST_TRIED)
 

@@ -2,8 +2,7 @@
 
 Two arbitrary threads t and u of one block, or of two blocks, make two accesses at times that
 nothing orders. `TwoThreads.ask` proves that these have no byte in common, or finds values of all
-that they depend on under which they have, or says what stood in the way. `TwoThreads.same` proves
-that a value is the same in all threads of a block.
+that they depend on under which they have, or says what stood in the way.
 
 A question is asked in the order in which answers get dear: different objects, strides and sums of
 what is known (`thread_distances`), conditions that exclude each other, values that are tried, and
@@ -132,27 +131,6 @@ class TwoThreads:
         if answer is None:
             answer = self._answers[key] = self._asked(meeting)
         return answer
-
-    def same(
-        self,
-        term: Term,
-        counters: Mapping[int, int | None] | None = None,
-        given: Iterable[Term] = (),
-    ) -> bool:
-        """Is a value the same in all threads of a block for which the conditions hold? `counters`
-        as in `Meeting`: a loop that is not among them is gone round as often as each thread
-        likes."""
-        other = self.views.other(True, counters or {})
-        own = self.views.own(term)
-        there = other(own)
-        if there is own:
-            return True
-        if max(own.size, there.size) > _LARGEST:
-            return False
-        mine = [self.views.own(condition) for condition in given]
-        mine = [condition for condition in mine if condition.size <= _LARGEST]
-        known = (*mine, *map(other, mine), *self._models.launch(other))
-        return self._solver.proves(self.trace.terms.eq(own, there), known)
 
     def one_object(self, first: Access, second: Access) -> bool:
         """May one thread touch one object by both, as far as there is no aliasing?"""

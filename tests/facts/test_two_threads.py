@@ -332,21 +332,3 @@ def test_arrays_of_dynamic_shared_memory_begin_at_one_byte() -> None:
     dynamic = ".extern .shared .align 8 .b8 a[];\n.extern .shared .align 8 .b8 b[];\n"
     body = "mov.u32 %r20, a; mov.u32 %r21, b; st.shared.u32 [%r20], 0; ld.shared.u32 %r9, [%r21];"
     assert isinstance(asked(body, dynamic=dynamic), Meet)
-
-
-# ---------------------------------------------------------------- the same in all threads
-
-
-def test_what_all_threads_of_a_block_share() -> None:
-    one = trace(GUARDED)
-    threads = TwoThreads(one, None, Solver())
-    terms = one.terms
-    shared = terms.add(terms.special("%ctaid.x"), terms.special("%ntid.x"))
-    own = terms.special("%tid.x")
-    assert threads.same(shared)
-    assert not threads.same(own)
-    assert not threads.same(terms.lshr(own, terms.const(5, 32)))
-    only = terms.eq(own, terms.const(0, 32))
-    assert threads.same(terms.lshr(own, terms.const(5, 32)), given=[only])
-    below = terms.ult(own, terms.special("%ntid.x"))
-    assert threads.same(below)
