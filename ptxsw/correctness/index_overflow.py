@@ -37,6 +37,7 @@ from ptxsw.terms.evaluate import evaluate
 from ptxsw.terms.node import Term, bottom_up, split, unknowns, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.specials import BLOCK, BLOCKS, THREAD
 
 RULE = "index-overflow"
 _SPACES = frozenset({"global", "generic"})
@@ -377,12 +378,12 @@ def _hides_a_sum(trace: Trace, values: KernelValues, atom: Term) -> bool:
 
 def _compares_place(condition: Term) -> bool:
     atoms = unknowns(condition)
-    place = any(str(a.value).startswith(("%tid", "%ctaid")) for a in atoms)
+    place = any(a.value in THREAD | BLOCK for a in atoms)
     return place and any(a.origin is Origin.PARAMETER for a in atoms)
 
 
 def _speaks_of_grid(need: Polynomial) -> bool:
-    return any(str(atom.value).startswith("%nctaid") for atom in need.atoms)
+    return any(atom.value in BLOCKS for atom in need.atoms)
 
 
 def _is_of_launch(atom: Term) -> bool:

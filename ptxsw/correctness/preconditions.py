@@ -14,6 +14,7 @@ from ptxsw.facts.grid import Grid
 from ptxsw.facts.number_range import Interval
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Monomial, Polynomial
+from ptxsw.terms.specials import BLOCKS, THREADS
 
 _NO_LIMIT = (1 << 31) - 2
 """The largest size or the one before it, which the last step of a loop needs: no limit to tell."""
@@ -40,10 +41,10 @@ class Preconditions:
     def _of_grid(self, need: Polynomial) -> Polynomial:
         """What is needed of a grid of any blocks: `blockDim.x + 512·gridDim.x <= …` of the largest
         ones."""
-        grids = [a for a in need.atoms if str(a.value).startswith("%nctaid")]
+        grids = [a for a in need.atoms if a.value in BLOCKS]
         for atom in need.atoms if grids else ():
             parted = need.parted(atom)
-            if str(atom.value).startswith("%ntid") and parted is not None:
+            if atom.value in THREADS and parted is not None:
                 factor, rest = parted
                 if factor.number is not None and factor.number > 0:
                     need = rest + factor * self._values.grid.limits(atom)[1]

@@ -19,6 +19,7 @@ from ptxsw.terms.evaluate import Column, evaluate
 from ptxsw.terms.node import Term, ones, unknowns, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.solver import Solver
+from ptxsw.terms.specials import THREADS
 from ptxsw.terms.witness import witness
 
 _CHOSEN = frozenset({Origin.SPECIAL, Origin.PARAMETER, Origin.SYMBOL, Origin.ITERATION})
@@ -145,11 +146,7 @@ class ModelSearch:
         starts = [*((fit.get,) if fit else ()), *starts]
         for shape, start in product(self._small_blocks(), starts):
             values = {n: start(n) or 0 for n in free}
-            values |= {
-                n: shape[AXES.index(str(n.value)[-1])]
-                for n in free
-                if str(n.value).startswith("%ntid.")
-            }
+            values |= {n: shape[AXES.index(str(n.value)[-1])] for n in free if n.value in THREADS}
             columns: dict[Term, Column] = {n: (value,) for n, value in values.items()}
             threads = threads_of(shape)
             places = {"%tid." + a: tuple([t[at] for t in threads]) for at, a in enumerate(AXES)}

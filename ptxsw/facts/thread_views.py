@@ -21,6 +21,7 @@ from ptxsw.ptx.ir import Function
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, unknowns
 from ptxsw.terms.origin import Origin
+from ptxsw.terms.specials import OF_LAUNCH, THREAD
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 
@@ -32,8 +33,7 @@ Counters = Mapping[int, int | None]
 """By a loop's header: how many iterations u is ahead of t; None or absent: nobody knows."""
 
 _LANES = 5  # bits
-_OF_BLOCK = ("%ctaid.", "%clusterid.", "%cluster_ctaid.", "%cluster_ctarank")
-_OF_THREAD = ("%tid.", "%laneid")
+_OF_THREAD = THREAD | {"%laneid"}
 _INDEX = (Variance.LANE, (1 << 44) - 1, Origin.GRID_INDEX)
 _COMMON = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
 
@@ -202,8 +202,8 @@ class OtherThread:
         if atom.origin in _COMMON:
             return atom if atom.variance is Variance.UNIFORM else _copy(self._terms, atom)
         if atom.origin is Origin.SPECIAL:
-            own = _OF_THREAD if self.same_block else (*_OF_THREAD, *_OF_BLOCK)
-            return _copy(self._terms, atom) if str(atom.value).startswith(own) else atom
+            shared = atom.value not in _OF_THREAD if self.same_block else atom.value in OF_LAUNCH
+            return atom if shared else _copy(self._terms, atom)
         header = self._views.header(atom.of[0]) if atom.of else None
         ahead = None if header is None else self.counters.get(header)
         if ahead is not None and atom.origin is Origin.ITERATION:

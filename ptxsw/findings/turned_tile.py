@@ -22,10 +22,11 @@ from ptxsw.findings.index_reader import (
     reader_of,
 )
 from ptxsw.findings.subscripts import Meaning, NameSum, Subscript, subscripts
+from ptxsw.ptx.patterns import pattern
 
-_THREAD = re.compile(r"\bthreadIdx\s*\.\s*([xy])\b")
+_THREAD = pattern(r"\bthreadIdx\s*\.\s*([xy])\b")
 _SHORT = 60  # characters of a definition that is written out
-_ASSIGNED = re.compile(r"^([A-Za-z_]\w*\[.*\])\s*=(?!=)\s*(.+);$")
+_ASSIGNED = pattern(r"^([A-Za-z_]\w*\[.*\])\s*=(?!=)\s*(.+);$")
 
 
 def through_tile(scene: Scene, site: Site) -> TriedLine | None:

@@ -27,7 +27,13 @@ SPECIALS: Mapping[str, tuple[Variance, int]] = {
     "%total_smem_size": (_U, 0x7FFFFFFF), "%dynamic_smem_size": (_U, 0x7FFFFFFF),
 }  # fmt: skip
 
-SIZES = frozenset(f"%{size}.{axis}" for size in ("ntid", "nctaid") for axis in "xyz")
+THREADS, BLOCKS = (frozenset(f"%{size}.{axis}" for axis in "xyz") for size in ("ntid", "nctaid"))
+"""How many threads a block has along each axis, and how many blocks the grid."""
+
+THREAD, BLOCK = (frozenset(f"%{place}.{axis}" for axis in "xyz") for place in ("tid", "ctaid"))
+"""Where a thread lies in its block, and where that lies in the grid."""
+
+SIZES = THREADS | BLOCKS
 """Of a block in threads, and of the grid in blocks."""
 
 OF_LAUNCH = SIZES | {
