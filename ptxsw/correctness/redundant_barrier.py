@@ -8,7 +8,8 @@
 The kernel is looked at without the barrier: whatever is unordered then, and was not before, must
 touch no common byte. That holds for strong accesses, too, but for sums and the like that nobody
 reads. Where releases, or copies on their way, may depend on barriers, nothing is said. It is a
-note: each barrier alone, of two that do the work of one.
+note: each barrier alone, of two that do the work of one. The copies that a compiler made of a
+barrier, as of a loop that it unrolled, are one: nobody can take out the last of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ptxsw.correctness.touches import Touch, touches
 from ptxsw.correctness.verdict import Fault, Proof
 from ptxsw.facts.two_threads import Apart, Meet
 from ptxsw.ptx import isa
+from ptxsw.report.source_places import SourcePlace, source_places
 
 _RULE = "redundant-barrier"
 _WHAT = "Without this barrier the kernel is still free of races."
@@ -50,24 +52,33 @@ def prove(subject: Subject) -> Proof:
     unknown = ""
     found = touches(subject)
     before = set(within(subject, found, barriers, _order_matters))
-    for barrier in sorted(barriers.meeting):
-        answer = _keeps(subject, barrier, found, before)
+    for copies in _of_one_place(subject):
+        answer = _keeps(subject, copies, found, before)
         if answer is False:
-            faults.append(Fault(_RULE, "note", barrier, _WHAT, _ADVICE))
+            faults.append(Fault(_RULE, "note", copies[0], _WHAT, _ADVICE))
         elif answer is None:
-            unknown = f"what the barrier at line {subject.line(barrier)} keeps apart is unknown"
+            unknown = f"what the barrier at line {subject.line(copies[0])} keeps apart is unknown"
     reason = f"each keeps accesses apart, {proved_for(subject)}"
     return Proof((), "" if faults else unknown, reason, needs=needs, faults=tuple(faults))
 
 
+def _of_one_place(subject: Subject) -> list[list[int]]:
+    """The barriers of a kernel, those together that are from one place of its source."""
+    places = source_places(subject.trace)
+    copies: dict[SourcePlace | int, list[int]] = {}
+    for barrier in sorted(subject.barriers.meeting):
+        copies.setdefault(places.get(barrier, barrier), []).append(barrier)
+    return list(copies.values())
+
+
 def _keeps(
-    subject: Subject, barrier: int, found: tuple[Touch, ...], before: set[Unordered]
+    subject: Subject, copies: list[int], found: tuple[Touch, ...], before: set[Unordered]
 ) -> bool | None:
-    """Does a barrier keep two accesses apart that would touch a byte, or tell something? None
+    """Do barriers keep two accesses apart that would touch a byte, or tell something? None
     where that is not known."""
-    if "red" in subject.cfg.instructions[barrier].modifiers:
+    if any("red" in subject.cfg.instructions[barrier].modifiers for barrier in copies):
         return True
-    left = subject.barriers.less({barrier})
+    left = subject.barriers.less(copies)
     if left.parting:
         return None
     known: bool | None = False

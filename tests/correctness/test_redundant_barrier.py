@@ -60,6 +60,16 @@ def test_both_ends_of_a_loop() -> None:
     assert proof(loop("\n".join([OWN, BAR, NEIGHBOUR, BAR])))[0] == []
 
 
+def test_copies_of_one_barrier_go_together() -> None:
+    """As of a loop that was unrolled: behind its last round nothing follows, but in its source
+    the barrier cannot be taken out for that."""
+    copy = ".loc 1 7 9\n" + BAR
+    needed = [OWN, ".loc 1 6 9", BAR, NEIGHBOUR, copy]
+    assert proof("\n".join([*needed, ".loc 1 5 9", OWN, copy]))[0] == []
+    found, _ = proof("\n".join([*needed, ".loc 1 8 9", BAR]))
+    assert found == [6, 8]
+
+
 UNKNOWN = {
     "a race": ("st.shared.u32 [tile], %r1;\nbar.sync 0;", "data races"),
     "a fence": (OWN + "\nbar.sync 0;\nmembar.gl;", "membar.gl at line"),
