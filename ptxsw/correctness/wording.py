@@ -17,7 +17,7 @@ from ptxsw.ptx.patterns import pattern
 from ptxsw.simt.state import Poisoned, ThreadPlace
 from ptxsw.verify.launches import Launch
 
-_BYTE = pattern(r"byte (\d+) of (\S+)")
+_BYTE = pattern(r"byte (\d+) of (.+)")
 
 
 def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: str) -> Fault:
