@@ -6,7 +6,11 @@ BIN := $(VENV)/bin
 # Three, since tests wait for programs; a file on one worker, since its tests share what they make.
 PYTEST_FLAGS ?= -n 3 --dist loadfile
 
-.PHONY: demo test slow verify-all lint types imports check docs locked clean
+.PHONY: help demo test slow verify-all lint types imports check docs locked clean
+
+## help: what each target does
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
 ## demo: the whole way on one kernel (NAME=jacobi)
 demo: $(VENV)/demo.stamp
@@ -28,6 +32,7 @@ verify-all: $(VENV)/dev.stamp
 ## check: style, types, import contracts
 check: lint types imports
 
+## lint: style alone; `types` and `imports` are the other parts of check
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
