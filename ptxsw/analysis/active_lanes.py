@@ -13,6 +13,7 @@ from math import prod
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.warps import Columns, WarpColumns, WarpLanes, Warps
 from ptxsw.emulator.trace import Access
+from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, unknowns
 from ptxsw.terms.origin import Origin
@@ -23,7 +24,6 @@ from ptxsw.terms.terms import Terms
 _BITS = 5  # of a lane's number, and of the number of a warp in its block
 _WIDTH = 32  # of a special register
 _LARGEST = 500  # nodes of a condition that is looked at
-_BLOCK = 1024  # threads of the largest block
 _UNITS = 2_000_000  # of work that Z3 may do for the questions about one kernel
 
 
@@ -33,7 +33,7 @@ class ActiveLanes:
     still leave no more than one lane: that is proved."""
 
     def __init__(self, terms: Terms, warps: Warps) -> None:
-        threads = _BLOCK if warps.block is None else prod(warps.block)
+        threads = MOST_THREADS if warps.block is None else prod(warps.block)
         self._lanes = WarpLanes(((threads, 1, 1),), -(-threads // LANES))
         self._columns = WarpColumns(self._lanes, self._position)
         self._lane, self._other = _WarpLane(terms, warps), _WarpLane(terms, warps)

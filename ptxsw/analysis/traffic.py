@@ -23,7 +23,7 @@ from ptxsw.analysis.requests import Case, Request, requests, separate_banks
 from ptxsw.analysis.warps import Taking, Warps
 from ptxsw.emulator.trace import Access
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Int
+from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.ptx.isa import Trait
 from ptxsw.terms.node import Term, Variance, walk
 from ptxsw.terms.origin import Origin
@@ -119,6 +119,15 @@ class Traffic(Struct, frozen=True, dict=True):
         if not self.requests or not all(r.exact for r in self.requests):
             return None
         return max(contention(w, self.size) for r in self.requests for w in r.warps)
+
+
+def is_copy(instruction: Instruction) -> bool:
+    """Is it a `cp.async` of each lane by itself?"""
+    return (
+        instruction.opcode == "cp"
+        and {"async", "global"} <= set(instruction.modifiers)
+        and "bulk" not in instruction.modifiers
+    )
 
 
 def read_by_copy(access: Access) -> Access | None:

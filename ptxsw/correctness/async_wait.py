@@ -17,8 +17,9 @@ from itertools import product
 
 from msgspec.structs import replace
 
+from ptxsw.analysis.traffic import is_copy
 from ptxsw.correctness.data_race import Unordered, answered
-from ptxsw.correctness.intervals import AHEAD, Intervals, TooMany
+from ptxsw.correctness.intervals import AHEAD, Intervals
 from ptxsw.correctness.lasting import beyond, while_pending
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, conflict, touches
@@ -45,18 +46,6 @@ def occurs(subject: Subject) -> bool:
 def _is_asynchronous(instruction: Instruction) -> bool:
     effects = isa.effects(instruction.opcode, instruction.modifiers)
     return bool(effects & Effect.ASYNC) and bool(effects & (Effect.READ | Effect.WRITE))
-
-
-def is_copy(instruction: Instruction) -> bool:
-    """Is it a `cp.async` of each lane by itself?"""
-    modifiers = instruction.modifiers
-    if (
-        instruction.opcode != "cp"
-        or "async" not in modifiers
-        or "shared" not in " ".join(modifiers)
-    ):
-        return False
-    return "bulk" not in modifiers and "mbarrier" not in modifiers
 
 
 def prove(subject: Subject) -> Proof:
@@ -99,10 +88,7 @@ def _others(subject: Subject, copies: Sequence[int]) -> Proof:
                         facts = tuple((AHEAD, header, count) for header, count in counters)
                         yield Unordered(one, two, True, facts)
 
-    try:
-        return answered(subject, pairs())
-    except TooMany:
-        return Proof(unknown="there are too many paths between its barriers")
+    return answered(subject, pairs())
 
 
 def _misses(subject: Subject, copy: Access, other: Access, rounds: int | None) -> bool:

@@ -8,10 +8,11 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Args, Function, Instruction, Module, Symbol
 
-_HARMLESS = frozenset({"vprintf", "__assertfail", "malloc", "free"})
-"""Of the system: they touch no memory that a program has, but for what it prints."""
+KNOWN_CALLS = frozenset({"vprintf", "malloc", "free", "__assertfail", "__nv_assertfail"})
+"""Functions of CUDA's run time: of memory that a kernel names they touch what they are given."""
 
-_OWN = frozenset({"local", "param", "const"})
+OWN = frozenset({"local", "param", "const"})
+"""Spaces that no other thread writes, or sees."""
 
 
 def outside(module: Module, cfg: Cfg) -> Iterator[tuple[int, str, bool]]:
@@ -40,7 +41,7 @@ def _function(module: Module, name: str) -> Function | None:
 
 def _harmless(module: Module, name: str, met: set[str]) -> bool:
     """Does a function, and what it calls, touch only memory of its own thread?"""
-    if name in _HARMLESS or name in met:
+    if name in KNOWN_CALLS or name in met:
         return True
     met.add(name)
     function = _function(module, name)
@@ -56,14 +57,14 @@ def _harmless(module: Module, name: str, met: set[str]) -> bool:
         else:
             effects = isa.effects(instruction.opcode, instruction.modifiers)
             touched = effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT)
-            harmless &= not touched or isa.space(instruction) in _OWN
+            harmless &= not touched or isa.space(instruction) in OWN
     return harmless
 
 
 def _has_barrier(module: Module, name: str) -> bool:
     function = _function(module, name)
     if function is None:
-        return name not in _HARMLESS
+        return name not in KNOWN_CALLS
     return any(
         isa.has(i, isa.Trait.BARRIER)
         or not isa.known(i)

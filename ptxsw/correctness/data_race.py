@@ -53,10 +53,7 @@ def prove(subject: Subject) -> Proof:
     question = _Question(subject)
     question.constants(found)
     question.by_turns(found)
-    try:
-        proof = question.proof(unordered(subject, found))
-    except TooMany:
-        return Proof(unknown="there are too many paths between its barriers")
+    proof = question.proof(unordered(subject, found))
     copied = {"async-wait"} if any(touch.lasting for touch in found) else frozenset()
     proof = replace(proof, needs=proof.needs | copied)
     return proof if proof.open or proof.unknown else _with_order(subject, found, proof)
@@ -211,11 +208,14 @@ class _Question:
             self._remarks = f"; what line {line} does may depend on who comes first"
 
     def proof(self, pairs: Iterator[Unordered]) -> Proof:
-        for pair in pairs:
-            self._subject.budget.check()
-            self._ask(pair)
-            if len(self._suspects) >= _MOST_SUSPECTS:
-                break
+        try:
+            for pair in pairs:
+                self._subject.budget.check()
+                self._ask(pair)
+                if len(self._suspects) >= _MOST_SUSPECTS:
+                    break
+        except TooMany:
+            return Proof(unknown="there are too many paths between its barriers")
         reason = proved_for(self._subject) + self._remarks
         if self._same:
             line = self._subject.line(min(self._same))

@@ -20,7 +20,7 @@ from ptxsw.facts.grid import AXES, Grid, Unbounded
 from ptxsw.facts.number_bounds import Bounds
 from ptxsw.facts.number_range import Interval
 from ptxsw.facts.ranges import most_trips, offset_extremes
-from ptxsw.ptx.target import MOST_THREADS
+from ptxsw.ptx.target import MOST_DEEP, MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, unknowns
 from ptxsw.terms.origin import Origin
@@ -28,7 +28,6 @@ from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.solver import Proved
 from ptxsw.terms.substitution import substitute
 
-_MOST_DEEP = 64  # of threads along z (CUDA programming guide, compute capabilities)
 _FAR = 1 << 20
 """Iterations beyond which no end of a loop is looked for."""
 _ASKED_S = 0.3
@@ -132,7 +131,7 @@ class KernelValues:
         at = AXES.index(axis)
         launch, shape = self._subject.launch, self._subject.shape
         if kind == "%ntid":
-            most = min(_MOST_DEEP if axis == "z" else MOST_THREADS, self.most_threads)
+            most = min(MOST_DEEP if axis == "z" else MOST_THREADS, self.most_threads)
             return (1, most) if shape is None else (shape[at], shape[at])
         if launch is not None:
             return launch.grid[at], launch.grid[at]

@@ -16,7 +16,7 @@ from ptxsw.correctness.unfollowed import through_calls, why_unbounded
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.alignment import Alignment
-from ptxsw.facts.memory_objects import touched_bytes
+from ptxsw.facts.memory_objects import is_variable, touched_bytes
 from ptxsw.ptx import isa
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
@@ -142,15 +142,11 @@ def _base(address: Term) -> Term | None:
     """The pointer in a sum: a variable's address, a parameter, or any other value as wide as an
     address: one that was loaded, that another lane handed over, or that a call returned."""
     items = [t for t, factor in split(address)[1] if factor == 1]
-    for is_base in (_is_symbol, _is_parameter, _is_opaque):
+    for is_base in (is_variable, _is_parameter, _is_opaque):
         found = list(filter(is_base, items))
         if found:
             return found[0] if len(found) == 1 else None
     return None
-
-
-def _is_symbol(term: Term) -> bool:
-    return _whole(term).origin is Origin.SYMBOL
 
 
 def _is_parameter(term: Term) -> bool:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ptxsw.analysis.block_shape import assumed_block, widths
 from ptxsw.correctness.subject import Subject
 from ptxsw.facts.thread_views import Dimensions
+from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Special, leaves
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms.node import Term
@@ -36,7 +37,6 @@ _AXES = "xyz"
 _BLOCKS = 64  # of the largest grid that a model makes
 _LARGEST = 1 << 16  # number of one
 _LANES = frozenset({"%laneid", "%warpid"})
-_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 
 
 class Natural(Struct, frozen=True, dict=True):
@@ -176,7 +176,7 @@ class Natural(Struct, frozen=True, dict=True):
     def waits(self) -> bool:
         """May it matter who comes first: are there strong accesses, or exchanges of a warp?"""
         return any(
-            one.opcode in ("atom", "red") or _STRONG & {*one.modifiers}
+            one.opcode in ("atom", "red") or isa.STRONG & {*one.modifiers}
             or ("sync" in one.modifiers and one.opcode not in ("bar", "barrier"))
             or "warp" in one.modifiers
             for one in self.subject.cfg.instructions
@@ -188,7 +188,7 @@ class Natural(Struct, frozen=True, dict=True):
         names = {p.name for p in flat(parameters(self.subject.trace))}
         found: set[str] = set()
         for access in self.subject.trace.accesses:
-            strong = _STRONG & {*access.instruction.modifiers}
+            strong = isa.STRONG & {*access.instruction.modifiers}
             if access.kind == "atomic" or strong:
                 found |= {pointer_of(v.address) or "" for v in access.variants}
         return frozenset(found & names)

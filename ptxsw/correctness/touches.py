@@ -20,12 +20,10 @@ from ptxsw.ptx.ir import Instruction, Int, Reg
 from ptxsw.ptx.isa import Effect
 from ptxsw.terms.terms import Terms
 
-_OWN = frozenset({"local", "param", "const"})
 _READ_APART = frozenset({"tex", "suld", "txq", "suq", "tld4"})
 """Reads of textures and surfaces: what these lie in is taken to be no array of the kernel."""
 
 _SHARED = 32  # bits of an address
-_STRONG = frozenset({"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "sc"})
 _SUMS = frozenset({"add", "min", "max", "and", "or", "xor"})
 _ROUNDED = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"})
 _NARROW = frozenset({"cta", "cluster"})
@@ -77,7 +75,7 @@ def touches(subject: Subject) -> tuple[Touch, ...]:
     return tuple(
         touch
         for access in subject.trace.accesses
-        if access.space not in _OWN and access.space not in ("tex", "surf")
+        if access.space not in callees.OWN and access.space not in ("tex", "surf")
         for touch in _of(_narrowed(access, subject.trace.terms), commuting)
     )
 
@@ -112,7 +110,7 @@ def _of(access: Access, commuting: frozenset[int]) -> Iterator[Touch]:
         case "prefetch" | "prefetchu":
             return
         case opcode:
-            strong = opcode in ("atom", "red") or bool(names & _STRONG)
+            strong = opcode in ("atom", "red") or bool(names & isa.STRONG)
             wide = strong and not names & _NARROW
             yield Touch(
                 access, access.kind != "load", strong, wide, "nc" in names,
@@ -151,7 +149,7 @@ def _is_followed(instruction: Instruction) -> bool:
     )
     if opcode in ("membar", "fence", "bar", "barrier") or not touched:
         return opcode != "mapa"
-    if isa.space(instruction) in _OWN or opcode in _READ_APART:
+    if isa.space(instruction) in callees.OWN or opcode in _READ_APART:
         return True
     if any(m.startswith("shared::cluster") for m in modifiers):
         return False

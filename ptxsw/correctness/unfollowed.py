@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from ptxsw.correctness.callees import called
+from ptxsw.correctness.callees import KNOWN_CALLS, called
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof
 from ptxsw.ptx import isa
@@ -16,8 +16,6 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import Origin
 
-KNOWN_CALLS = frozenset({"vprintf", "malloc", "free", "__assertfail", "__nv_assertfail"})
-"""Functions of CUDA's run time: of memory that a kernel names they touch what they are given."""
 _PURE = pattern(
     r"(__nv_\w+|(a?(sin|cos|tan)h?|atan2|exp[12m]*0?|expm1|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|fmod"
     r"|floor|ceil|round|trunc|fabs|erfc?|[tl]gamma|fmin|fmax|remainder)f?"

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from ptxsw.correctness.callees import called
+from ptxsw.correctness.callees import KNOWN_CALLS, called
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.unfollowed import KNOWN_CALLS
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction

@@ -14,6 +14,7 @@ from time import thread_time
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.correctness.barriers import of_block
 from ptxsw.correctness.evidence import Key, Ran, ShownFault, run
 from ptxsw.correctness.natural import Natural
 from ptxsw.correctness.origins import Slices
@@ -161,10 +162,7 @@ class _Search(Struct):
 
     def _of_blocks(self) -> bool:
         """Is the kernel written for more than a warp: has it a barrier of the block?"""
-        return any(
-            one.opcode in ("bar", "barrier") and "warp" not in one.modifiers
-            for one in self.subject.cfg.instructions
-        )
+        return any(map(of_block, self.subject.cfg.instructions))
 
     # ------------------------------------------------------------ what is told
 

@@ -137,7 +137,7 @@ class Distance:
             if not bounds.settle(least * -1 - most, evidence):
                 return False
             extent = step.stride * (most + 1)
-        equal = {atom for step in steps for atom in self._strides.equal_in(step.along)}
+        equal = {self._strides.one_atom(step.along) for step in steps}
         return self._same_thread(
             lambda a: a in equal or bounds.other(a) is a or bounds.pinned(a, evidence)
         )

@@ -90,7 +90,7 @@ class Strides:
             at, step = found
             held = equations[at]
             equations[at] = Equation(step.rest, held.low, held.high)
-            atom = self._one_atom(step.along)
+            atom = self.one_atom(step.along)
             if atom is not None:
                 equal.add(atom)
             else:
@@ -117,7 +117,7 @@ class Strides:
             # A launch is asked for what separates most, and not for the contrary.
             for step in islice(steps, 1) if promised else steps:
                 # A number times a sum of several atoms, and no more, is no news.
-                news = step.rest.atoms or step.stride.atoms or self._one_atom(step.along)
+                news = step.rest.atoms or step.stride.atoms or self.one_atom(step.along)
                 if news and self._is_still(equation, step, evidence, promised=promised):
                     return at, step
         return None
@@ -164,13 +164,8 @@ class Strides:
         ordered = sorted(strides.items(), key=lambda item: _width(item[0]), reverse=True)
         return [AlongStride(s, along, value - s * along) for s, along in ordered]
 
-    def equal_in(self, along: Polynomial) -> Iterator[Term]:
-        """The atom that is the same in both threads where a sum is 0."""
-        atom = self._one_atom(along)
-        if atom is not None:
-            yield atom
-
-    def _one_atom(self, along: Polynomial) -> Term | None:
+    def one_atom(self, along: Polynomial) -> Term | None:
+        """The atom that is the same in both threads where a sum is 0, if it is one."""
         if len(along.items) != 2:
             return None
         for (a, factor), (b, other) in (along.items, along.items[::-1]):

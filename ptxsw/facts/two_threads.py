@@ -41,7 +41,7 @@ from ptxsw.facts.thread_columns import BlockColumns
 from ptxsw.facts.thread_distances import Distance
 from ptxsw.facts.thread_models import ModelSearch
 from ptxsw.facts.thread_views import AXES, Dimensions, OtherThread, Shape, ThreadViews
-from ptxsw.ptx.target import MOST_THREADS
+from ptxsw.ptx.target import MOST_DEEP, MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import Origin
@@ -251,7 +251,7 @@ class TwoThreads:
         }
         threads = self.trace.function.most_threads or MOST_THREADS
         most = {terms.special(f"%ntid.{axis}"): threads for axis in "xy"}
-        most[terms.special("%ntid.z")] = min(threads, 64)
+        most[terms.special("%ntid.z")] = min(threads, MOST_DEEP)
         for axis in "yz":
             most[terms.special(f"%nctaid.{axis}")] = 0xFFFF
         shape = tuple(self.dimensions.size(axis) or 0 for axis in AXES)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxsw.analysis.traffic import is_copy
 from ptxsw.cost.gpu import UnknownGpu, of_target
 from ptxsw.findings.base import WAVEFRONT, Draft, Scene, Site, plural, rule
 from ptxsw.findings.few_stages import FewStages, few_stages
-from ptxsw.findings.second_addresses import is_copy
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.ir import Instruction, Int
 

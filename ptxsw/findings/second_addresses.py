@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.address_text import AddressWriter
 from ptxsw.analysis.coalescing import common_step
-from ptxsw.analysis.traffic import Traffic
+from ptxsw.analysis.traffic import Traffic, is_copy
 from ptxsw.analysis.warps import Warps
 from ptxsw.emulator.state import MemoryAccess, State
 from ptxsw.emulator.trace import Access, AccessView, Trace
 from ptxsw.flow import cfg
 from ptxsw.flow.def_use import defs
-from ptxsw.ptx.ir import Function, Instruction, Mem, Reg
+from ptxsw.ptx.ir import Function, Mem, Reg
 from ptxsw.report import model
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
@@ -54,15 +54,6 @@ class SecondAddresses:
                 own = state.env.get(instruction.operands[1])
                 if reg in state.env and own is not None:
                     self.peers[state.env[reg]] = own
-
-
-def is_copy(instruction: Instruction) -> bool:
-    """Is it a `cp.async` of each lane by itself?"""
-    return (
-        instruction.opcode == "cp"
-        and {"async", "global"} <= set(instruction.modifiers)
-        and "bulk" not in instruction.modifiers
-    )
 
 
 def _address(state: State, operand: object) -> Term | None:

@@ -46,7 +46,7 @@ def opcodes(trait: Trait) -> frozenset[str]:
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 _ORDERING = frozenset({"acquire", "release", "acq_rel", "sc"})
-_STRONG = frozenset({"relaxed", "volatile", "mmio"}) | _ORDERING
+STRONG = frozenset({"relaxed", "volatile", "mmio"}) | _ORDERING
 _ACCESSES = frozenset({"ld", "st", "atom", "red", "multimem"})
 
 
@@ -90,7 +90,7 @@ def effects(opcode: str, modifiers: tuple[str, ...]) -> Effect:
         return EVERYTHING
     effect = op.effect
     if opcode in _ACCESSES:
-        if not _STRONG.isdisjoint(modifiers):
+        if not STRONG.isdisjoint(modifiers):
             effect |= ATOMIC
         if not _ORDERING.isdisjoint(modifiers):
             effect |= FENCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 MOST_THREADS = 1024  # of a block
+MOST_DEEP = 64  # of them along z (CUDA programming guide, compute capabilities)
 
 
 def plain_name(arch: str | None) -> str | None:

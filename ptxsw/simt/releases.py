@@ -16,11 +16,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
 from ptxsw.simt.clocks import Clocks, Known, Observed, Told, joined
 from ptxsw.simt.state import Index
 
-_STRONG = {"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio", "sc"}
 _NARROW = {"cta", "cluster"}  # a cluster here is one block
 
 
@@ -44,7 +44,7 @@ def ordering_of(instruction: Instruction) -> Ordering:
     names = {modifier.split("::")[0] for modifier in instruction.modifiers}
     atomic = instruction.opcode in ("atom", "red")
     fence = instruction.opcode in ("fence", "membar")
-    strong = atomic or fence or bool(names & _STRONG)
+    strong = atomic or fence or bool(names & isa.STRONG)
     both = "acq_rel" in names or (fence and not names & {"acquire", "release"})
     return Ordering(
         strong, strong and not names & _NARROW, both or "acquire" in names,

@@ -19,13 +19,14 @@ from ptxsw.ptx.ir import (
     type_width,
 )
 from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.validate.functions import functions_alike, words
 from ptxsw.validate.layout import declared_alike
 
 NOTHING: Mapping[str, str] = {}
 
 _LIMIT = "maxnreg"
-_THREADS, _REGISTERS = 1024, 65536  # of a block, at most
+_REGISTERS = 65536  # of a block, at most
 _OLDEST = 50  # the first GPU of which all is the same but for threads and order of memory
 _OWN_COUNTERS = 70
 
@@ -115,7 +116,7 @@ def _limits(first: Function, second: Function) -> str | None:
     if before == after:
         return None
     # More registers for a thread than a block of this size leaves it: the launch would fail.
-    threads = second.most_threads or _THREADS
+    threads = second.most_threads or MOST_THREADS
     if len(after) != 1 or not after[0].isdigit() or int(after[0]) * threads > _REGISTERS:
         return f"the limit of registers may be too high for blocks of {threads} threads"
     return None

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ptxsw.emulator.trace import Trace
 from ptxsw.ptx.ir import type_width
+from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.verify.argument_places import (
     argument_places,
     as_argument,
@@ -52,14 +53,13 @@ _WIDE: tuple[tuple[Shape, Shape, tuple[int, ...]], ...] = (
     ((3, 1, 2), (1024, 1, 1), (1100, 5, 4, 3, 2)),
 )
 _COUNT = 1 << 14  # elements of a buffer at first
-_MOST_THREADS = 1024
 
 
 def invent(trace: Trace, *, wide: bool = True) -> Iterator[Launch]:
     """Plain launches of a kernel, the smallest first; whether they stay in bounds is yet to be
     seen. Blocks are as large as the kernel allows."""
     inferred = parameters(trace)
-    required, most = trace.function.block_shape, trace.function.most_threads or _MOST_THREADS
+    required, most = trace.function.block_shape, trace.function.most_threads or MOST_THREADS
     for given, fuzz in ((_SMALL, True), (_WIDE if wide else (), False)):
         seen: set[tuple[Shape, Shape]] = set()
         for grid, block, sizes in given:
@@ -113,7 +113,7 @@ class Inventor:
         self._numbers = tuple(s for s in self._places if s.parameter.pointee is None)
         self._constants, self._branches, self._variables = constants, branches, variables
         self._fixed = trace.function.block_shape is not None
-        self._most = trace.function.most_threads or _MOST_THREADS
+        self._most = trace.function.most_threads or MOST_THREADS
         self._written = frozenset(_written(trace))
         self._dice = Random(1)
         self._ran: Launch | None = None  # the last one, if it ran clean
