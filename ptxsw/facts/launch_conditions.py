@@ -34,16 +34,27 @@ def plain_condition(excess: Polynomial) -> Polynomial:
 
 def is_promise(excess: Polynomial) -> bool:
     """May a launch be asked to see to it, in words that a user reads? No launch is asked to have
-    one block or thread, nor to have so many blocks that no loop goes round."""
+    one block, thread, row or column, nor to have so many blocks that no loop goes round."""
     if not excess.atoms or any(atom.kind is not op.ATOM for atom in excess.atoms):
         return False
     if len(excess.items) > _LONGEST:
         return False
-    if len(excess.varying) == 1 and any(f > 0 and -excess.offset // f <= 1 for m, f in excess if m):
+    if _needs_one(excess):
         return False
     larger = {str(atom.value) for m, f in excess if f < 0 for atom in m}
     smaller = {atom.origin for m, f in excess if f > 0 for atom in m}
     return not (any(map(_is_of_grid, larger)) and Origin.PARAMETER in smaller)
+
+
+def _needs_one(excess: Polynomial) -> bool:
+    """Is a polynomial at most 0 only where one of its sizes is 1 or 0, as `w·h + 4·w <= w` is? Each
+    is written as 2 and what is more."""
+    for atom in excess.atoms:
+        parted = excess.parted(atom)
+        if parted is None:
+            return True  # a square, or more
+        excess = parted[0] * (Polynomial.atom(atom) + 2) + parted[1]
+    return excess.offset > 0 and all(factor >= 0 for _, factor in excess)
 
 
 def without_implied(conditions: Iterable[Polynomial]) -> list[Polynomial]:

@@ -8,10 +8,15 @@ import pytest
 
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.launch_conditions import is_promise
 from ptxsw.facts.two_threads import Answer, Apart, Meet, Meeting, TwoThreads
 from ptxsw.parser import parse
 from ptxsw.terms.evaluate import evaluate
+from ptxsw.terms.node import Variance
+from ptxsw.terms.origin import Origin
+from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.solver import Solver
+from ptxsw.terms.terms import Terms
 from tests.heads import head
 
 START = """.visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n, .param .u32 m)
@@ -179,6 +184,19 @@ def test_a_tile_has_rows_as_long_as_the_block_is_wide() -> None:
     assert isinstance(answer, Apart)
     assert not answer.conditions
     assert isinstance(asked(TILE, shape=(64, 8, 1)), Meet)
+
+
+def test_what_a_launch_may_be_asked_for() -> None:
+    """Not for one row or column, as in `w*h + 4*w <= w`: that would make a proof of every race."""
+    terms = Terms()
+    w, h, block = (
+        Polynomial.atom(terms.atom(name, 32, Variance.UNIFORM, None, Origin.PARAMETER))
+        for name in ("w", "h", "b")
+    )
+    for never in (w * h + w * 4 - w, w * h + h - w * 1, w * w + h - w, w * h * 4, w - 1, w + h - 3):
+        assert not is_promise(never)
+    for plain in (w * 4 - 132, w - h, block * 16 + w * 4 - h, w * h - 4, w - 2):
+        assert is_promise(plain)
 
 
 def test_an_address_that_wraps_is_no_other() -> None:
