@@ -29,7 +29,6 @@ from ptxsw.correctness.segments import (
     Segments,
     cut,
     loop_events,
-    sides,
 )
 from ptxsw.emulator.trace import OperandValues, Trace
 from ptxsw.ptx import isa
@@ -159,7 +158,7 @@ class BlockBarriers:
     def _goes_past(self, segment: Segment) -> bool:
         """May some threads come to a barrier while others go past it to where the paths meet again?
         Those that end before that have left early."""
-        choices = zip(segment.edges, sides(segment, self.segments.next), strict=True)
+        choices = zip(segment.edges, self.segments.sides(segment.number), strict=True)
         comes = [any(k != EXIT for k, _ in side) for edge, side in choices if edge.event != END]
         join = self.cfg.ipdom.get(segment.block, -1)
         return len({*comes}) > 1 and join != -1 and not ends_at_once(self.cfg, join)
@@ -172,12 +171,13 @@ class BlockBarriers:
     def leaving(self) -> tuple[Segment, ...]:
         """Segments at whose ends some threads may end while others go on to a barrier."""
         self.uniform_loops  # noqa: B018
-        nexts = self.segments.next
         deciding = choosing(self.segments, self.segments.all, ends=True)
         return tuple(
             s
             for s in self.segments.all
-            if s.number in deciding and _parts_with_end(sides(s, nexts)) and not self.one_way(s)
+            if s.number in deciding
+            and _parts_with_end(self.segments.sides(s.number))
+            and not self.one_way(s)
         )
 
 

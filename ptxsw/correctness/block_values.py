@@ -13,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from ptxsw.analysis.warps import Block
 from ptxsw.correctness.barriers import meets_all, of_block
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.thread_views import COMMON
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, bottom_up, walk
 from ptxsw.terms.origin import Origin
-from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.specials import SPECIALS, THREAD
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 
-_SHARED = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
 _LANES = 32
-_PLACES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
 
 
 def same_in_warps(terms: Terms, term: Term, shape: Block) -> bool:
@@ -47,7 +46,7 @@ def same_in_warps(terms: Terms, term: Term, shape: Block) -> bool:
 def _is_tried(node: Term) -> bool:
     if node.kind is op.APPLY:
         return node.value[1] is Variance.UNIFORM
-    shared = node.variance is Variance.UNIFORM or node.value in _PLACES
+    shared = node.variance is Variance.UNIFORM or node.value in THREAD
     return node.kind is not op.ATOM or shared
 
 
@@ -90,7 +89,7 @@ class BlockValues:
             return True
         if node.origin is Origin.OF_BLOCK:
             return self._all_vote
-        if node.origin in _SHARED:
+        if node.origin in COMMON:
             return node.variance is Variance.UNIFORM  # else of a thread's local memory
         if node.origin in (Origin.ITERATION, Origin.LOOP_VALUE):
             header = self._headers.get(node.of[0])

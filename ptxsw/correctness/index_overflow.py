@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ptxsw.correctness.arrays import NO_ACCESS
 from ptxsw.correctness.kernel_values import KernelValues
-from ptxsw.correctness.large_sizes import tried
+from ptxsw.correctness.large_sizes import SIZES, tried
 from ptxsw.correctness.narrow_indices import NarrowIndex, indices
 from ptxsw.correctness.preconditions import Preconditions
 from ptxsw.correctness.subject import Subject
@@ -211,7 +211,7 @@ class _Proving:
         if self._searched == _SEARCHED:
             return None
         self._searched += 1
-        if not all(a.origin in _SIZES for a in unknowns(index.value)):
+        if not all(a.origin in SIZES for a in unknowns(index.value)):
             return None
         return self._met(self._wraps(index), needs)
 
@@ -349,8 +349,6 @@ class _Proving:
 
 _POINTERS = frozenset({Origin.PARAMETER, Origin.LOAD, Origin.SYMBOL})
 _SUMS = frozenset({op.SUM, op.MUL})
-_SIZES = frozenset({Origin.SPECIAL, Origin.PARAMETER, Origin.ITERATION})
-"""What a launch decides, or how far a loop has come."""
 
 
 def _is_number(atom: Term) -> bool:
@@ -372,8 +370,7 @@ def _hides_a_sum(trace: Trace, values: KernelValues, atom: Term) -> bool:
         return False
     facts = [f for f in trace.loop_facts.values() if f.label == atom.of[0]]
     after = [t for f in facts for reg, t in f.after.items() if named(reg) == atom.of[1]]
-    sums = (op.SUM, op.MUL)
-    return len(after) != 1 or any(n.kind in sums and n.width == 32 for n in walk(after[0]))
+    return len(after) != 1 or any(n.kind in _SUMS and n.width == 32 for n in walk(after[0]))
 
 
 def _compares_place(condition: Term) -> bool:
@@ -395,6 +392,6 @@ def _with(model: Mapping[Term, int]) -> str:
     parts = [
         f"{atom.value} = {wrapped(number, 32):,}"
         for atom, number in sorted(model.items(), key=lambda item: item[0].id)
-        if atom.origin is Origin.PARAMETER and atom.width == 32
+        if _is_number(atom)
     ]
     return f"with {', '.join(parts)}" if parts else "in a large grid"

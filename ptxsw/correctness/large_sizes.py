@@ -34,7 +34,7 @@ def tried(
     """The first of the values that give each condition the truth that is wanted of it, and that a
     thread comes to."""
     atoms = list(dict.fromkeys(unknowns(*(condition for condition, _ in wanted))))
-    if any(atom.origin not in _SIZES for atom in atoms):
+    if any(atom.origin not in SIZES for atom in atoms):
         return None
     found = _sizes(values, [a for a in atoms if a.origin is Origin.PARAMETER], needs)
     sizes = (one for one in found if all(0 <= n < 1 << 31 for n in one.values()))
@@ -46,7 +46,8 @@ def tried(
     return None
 
 
-_SIZES = frozenset({Origin.SPECIAL, Origin.PARAMETER, Origin.ITERATION})
+SIZES = frozenset({Origin.SPECIAL, Origin.PARAMETER, Origin.ITERATION})
+"""What a launch decides, or how far a loop has come."""
 
 
 def _sizes(

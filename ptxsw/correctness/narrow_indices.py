@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from ptxsw.correctness.arrays import addresses
 from ptxsw.emulator.trace import Access
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
@@ -18,15 +19,13 @@ from ptxsw.terms.node import Term, bottom_up, split, visible_parts, walk
 
 class NarrowIndex(Struct, frozen=True):
     """A number of 32 bits that is extended into an address, `scale` bytes for each step of it (0:
-    not known), of which a quotient goes into it (`is_divided`), or which is one of two (`is_chosen`
-    )."""
+    not known), or of which a quotient goes into it (`is_divided`)."""
 
     value: Term
     signed: bool
     address: Term
     given: tuple[Term, ...]
     is_divided: bool = False
-    is_chosen: bool = False
     scale: int = 0
 
     @property
@@ -36,27 +35,23 @@ class NarrowIndex(Struct, frozen=True):
 
 def indices(access: Access) -> Iterator[NarrowIndex]:
     """The numbers that go into the addresses of an access."""
-    for view in access.variants:
-        given = (*view.conditions, view.guard)
-        for address in (view.address, view.copied):
-            seen: dict[Term, None] = {}
-            if address is None:
-                continue
-            scales = dict(split(address)[1])
-            for node in bottom_up(seen, _looked_into, address):
-                seen[node] = None
-                if node.kind in op.EXTENSIONS:
-                    inner, signed = node.args[0], node.kind is op.SEXT
-                    if _is_sum(inner):
-                        scale = abs(wrapped(scales.get(node, 0), address.width))
-                        yield NarrowIndex(inner, signed, address, given, scale=scale)
-                    elif _is_quotient(inner) and _is_counted(inner.args[0]):
-                        yield NarrowIndex(inner.args[0], signed, address, given, True)
-                elif node.kind is op.ITE and node.width == 32:
-                    yield from _chosen(node, address, given)
-                elif node.kind in _DIVIDING and _is_counted(node.args[0]):
-                    signed = node.kind in (op.SDIV, op.ASHR)
-                    yield NarrowIndex(node.args[0], signed, address, given, True)
+    for address, given in addresses(access):
+        seen: dict[Term, None] = {}
+        scales = dict(split(address)[1])
+        for node in bottom_up(seen, _looked_into, address):
+            seen[node] = None
+            if node.kind in op.EXTENSIONS:
+                inner, signed = node.args[0], node.kind is op.SEXT
+                if _is_sum(inner):
+                    scale = abs(wrapped(scales.get(node, 0), address.width))
+                    yield NarrowIndex(inner, signed, address, given, scale=scale)
+                elif _is_quotient(inner) and _is_counted(inner.args[0]):
+                    yield NarrowIndex(inner.args[0], signed, address, given, True)
+            elif node.kind is op.ITE and node.width == 32:
+                yield from _chosen(node, address, given)
+            elif node.kind in _DIVIDING and _is_counted(node.args[0]):
+                signed = node.kind in (op.SDIV, op.ASHR)
+                yield NarrowIndex(node.args[0], signed, address, given, True)
 
 
 def _chosen(choice: Term, address: Term, given: tuple[Term, ...]) -> Iterator[NarrowIndex]:
@@ -64,7 +59,7 @@ def _chosen(choice: Term, address: Term, given: tuple[Term, ...]) -> Iterator[Na
     signed = any(node.kind is op.SEXT for node in walk(address))
     for arm in choice.args[1:]:
         if _is_counted(arm):
-            yield NarrowIndex(arm, signed, address, given, is_chosen=True)
+            yield NarrowIndex(arm, signed, address, given)
 
 
 _DIVIDING = frozenset({op.UDIV, op.SDIV, op.LSHR, op.ASHR})

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.block_shape import assumed_block, widths
 from ptxsw.correctness.subject import Subject
+from ptxsw.facts.grid import AXES
 from ptxsw.facts.thread_views import Dimensions
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Special, leaves
@@ -33,7 +34,6 @@ from ptxsw.verify.parameters import flat, parameters, pointer_of
 _ROWS: tuple[Shape, ...] = ((64, 1, 1), (256, 1, 1), (128, 1, 1), (32, 1, 1))
 _TILES: tuple[Shape, ...] = ((16, 16, 1), (32, 8, 1), (32, 4, 1), (8, 8, 1), (32, 32, 1))
 _BOXES: tuple[Shape, ...] = ((8, 8, 4), (4, 4, 4), (32, 2, 2), (8, 8, 8))
-_AXES = "xyz"
 _BLOCKS = 64  # of the largest grid that a model makes
 _LARGEST = 1 << 16  # number of one
 _LANES = frozenset({"%laneid", "%warpid"})
@@ -101,7 +101,7 @@ class Natural(Struct, frozen=True, dict=True):
 
     def grid(self, blocks: int = 2) -> Shape:
         """So many blocks along each axis that the kernel reads."""
-        x, y, z = (blocks if axis in self._dimensions.grid else 1 for axis in "xyz")
+        x, y, z = (blocks if axis in self._dimensions.grid else 1 for axis in AXES)
         return x, y, z
 
     def extent(self, block: Shape) -> int:
@@ -124,8 +124,8 @@ class Natural(Struct, frozen=True, dict=True):
         numbers: dict[str, int] = {}
         for term, value in values.items():
             name, _, axis = str(term.value).removeprefix("u ").lstrip("%").partition(".")
-            if term.origin is Origin.SPECIAL and name in least and axis in _AXES:
-                at = _AXES.index(axis)
+            if term.origin is Origin.SPECIAL and name in least and axis in AXES:
+                at = AXES.index(axis)
                 least[name][at] = max(least[name][at], value + 1)
             elif term.origin is Origin.PARAMETER and 0 < value < _LARGEST:
                 numbers[str(term.value)] = value

@@ -15,7 +15,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, ones, split, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
-from ptxsw.terms.specials import SPECIALS
+from ptxsw.terms.specials import BLOCK, SIZES, SPECIALS, THREAD
 from ptxsw.terms.terms import Terms
 
 FARTHEST = 1 << 62
@@ -23,8 +23,6 @@ FARTHEST = 1 << 62
 
 AXES = ("x", "y", "z")
 BLOCKS = tuple(f"%nctaid.{axis}" for axis in AXES)
-_SIZES = frozenset((*BLOCKS, *(f"%ntid.{axis}" for axis in AXES)))
-_PLACES = frozenset(f"{name}.{axis}" for name in ("%tid", "%ctaid") for axis in AXES)
 
 Holds = Callable[[Term, Iterable[Term]], bool]
 
@@ -86,7 +84,7 @@ class Grid:
         """May it stand in a bound: is it the same for all threads, and cheap to have?"""
         if self.is_parameter(atom):
             return atom.width in (32, 64)
-        return atom.kind is op.ATOM and atom.value in _SIZES
+        return atom.kind is op.ATOM and atom.value in SIZES
 
     def is_uniform(self, atom: Term) -> bool:
         """Is it computed from what is the same for all threads?"""
@@ -122,7 +120,7 @@ class _Spans(dict[Term, tuple[int, int]]):
         self._most = most
 
     def __missing__(self, atom: Term) -> tuple[int, int]:
-        least = 1 if atom.kind is op.ATOM and atom.value in _SIZES else 0  # no empty launch
+        least = 1 if atom.kind is op.ATOM and atom.value in SIZES else 0  # no empty launch
         self[atom] = limits = least, min(ones(atom), self._most.get(atom, ones(atom)))
         return limits
 
@@ -135,4 +133,4 @@ def loop_counted(atom: Term) -> str:
 
 def per_thread(atoms: Iterable[Term]) -> frozenset[Term]:
     """The places in the grid among atoms."""
-    return frozenset(a for a in atoms if a.origin is Origin.GRID_INDEX or a.value in _PLACES)
+    return frozenset(a for a in atoms if a.origin is Origin.GRID_INDEX or a.value in THREAD | BLOCK)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from math import gcd, prod
 
-from ptxsw.facts.thread_views import AXES, Dimensions
+from ptxsw.facts.grid import AXES
+from ptxsw.facts.thread_views import Dimensions
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms.evaluate import Column, column
 from ptxsw.terms.node import Term, bottom_up, unknowns, visible_parts

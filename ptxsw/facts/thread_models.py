@@ -11,8 +11,9 @@ from itertools import islice, product
 
 from msgspec import Struct
 
+from ptxsw.facts.grid import AXES
 from ptxsw.facts.thread_columns import BlockColumns, collisions, threads_of
-from ptxsw.facts.thread_views import AXES, OtherThread, ThreadViews
+from ptxsw.facts.thread_views import OtherThread, ThreadViews
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import Column, evaluate
@@ -220,7 +221,7 @@ def _placed(
         if unknown in chosen:
             return chosen[unknown]
         name, _, axis = str(unknown.value).partition(".")
-        at = AXES.find(axis) if axis and unknown.kind is op.ATOM else -1
+        at = AXES.index(axis) if axis in AXES and unknown.kind is op.ATOM else -1
         if at >= 0 and name in ("%tid", "u %tid", "%ntid"):
             return {"%tid": t[at], "u %tid": u[at], "%ntid": max(t[at], u[at]) + 1}[name]
         return usual(unknown)

@@ -17,6 +17,7 @@ from functools import partial
 
 from ptxsw.emulator.state import named
 from ptxsw.emulator.trace import Trace
+from ptxsw.facts.grid import AXES
 from ptxsw.ptx.ir import Function
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, unknowns
@@ -25,7 +26,6 @@ from ptxsw.terms.specials import OF_LAUNCH, THREAD
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
 
-AXES = "xyz"
 Shape = tuple[int, int, int]
 """Threads of a block along x, y and z."""
 
@@ -35,7 +35,8 @@ Counters = Mapping[int, int | None]
 _LANES = 5  # bits
 _OF_THREAD = THREAD | {"%laneid"}
 _INDEX = (Variance.LANE, (1 << 44) - 1, Origin.GRID_INDEX)
-_COMMON = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
+COMMON = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
+"""What all threads share, but for what is of a thread's local memory: that varies over lanes."""
 
 
 class Dimensions:
@@ -199,7 +200,7 @@ class OtherThread:
         return self._terms.apply((*name, "of u"), node.width, args, node.value[1])
 
     def _atom(self, atom: Term) -> Term:
-        if atom.origin in _COMMON:
+        if atom.origin in COMMON:
             return atom if atom.variance is Variance.UNIFORM else _copy(self._terms, atom)
         if atom.origin is Origin.SPECIAL:
             shared = atom.value not in _OF_THREAD if self.same_block else atom.value in OF_LAUNCH

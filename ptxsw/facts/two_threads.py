@@ -22,7 +22,7 @@ from ptxsw.emulator.trace import Access, AccessView, Trace
 from ptxsw.facts.address_readings import Spot, spot
 from ptxsw.facts.block_collisions import colliding
 from ptxsw.facts.conditions import conjuncts
-from ptxsw.facts.grid import Grid
+from ptxsw.facts.grid import AXES, Grid
 from ptxsw.facts.grid_facts import Facts, facts
 from ptxsw.facts.launch_conditions import plain_condition, told, without_implied
 from ptxsw.facts.loop_values import Assignment
@@ -40,7 +40,7 @@ from ptxsw.facts.thread_bounds import DistanceProof
 from ptxsw.facts.thread_columns import BlockColumns
 from ptxsw.facts.thread_distances import Distance
 from ptxsw.facts.thread_models import ModelSearch
-from ptxsw.facts.thread_views import AXES, Dimensions, OtherThread, Shape, ThreadViews
+from ptxsw.facts.thread_views import Dimensions, OtherThread, Shape, ThreadViews
 from ptxsw.ptx.target import MOST_DEEP, MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
