@@ -6,11 +6,11 @@ that a user can read: "blockDim.x <= 256".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import gcd
+from collections.abc import Iterable
 
 from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.facts.grid import Grid
+from ptxsw.facts.launch_conditions import in_words, name_in_cuda
 from ptxsw.facts.number_range import Interval
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Monomial, Polynomial
@@ -127,36 +127,5 @@ def _bound(need: Polynomial) -> tuple[Term, int] | None:
 def _at_most(atom: Term, number: int) -> str:
     """A parameter of 32 bits that is at most 2^31 - 1 is no negative number."""
     if atom.width == 32 and number == (1 << 31) - 1:
-        return f"{_name(atom)} >= 0"
-    return f"{_name(atom)} <= {number:,}"
-
-
-def in_words(need: Polynomial) -> str:
-    """`16·a + 4·b - 1088 <= 0` as "4·a + b <= 272"."""
-    varying = [(monomial, factor) for monomial, factor in need if monomial]
-    shared = gcd(*(factor for _, factor in varying))
-    left = [(m, f // shared) for m, f in varying if f > 0]
-    right = [(m, -f // shared) for m, f in varying if f < 0]
-    number = -need.offset // shared
-    first = _sum(left, max(-number, 0) if right else 0)
-    second = _sum(right, max(number, 0) if left else number)
-    if not left:
-        return f"{_sum(right, 0)} >= {-number:,}"
-    return f"{first} <= {second}"
-
-
-def _sum(items: Sequence[tuple[Monomial, int]], number: int) -> str:
-    parts = []
-    for monomial, factor in items:
-        product = "·".join(map(_name, monomial))
-        parts.append(product if factor == 1 else f"{factor:,}·{product}")
-    if number or not parts:
-        parts.append(f"{number:,}")
-    return " + ".join(parts)
-
-
-def _name(atom: Term) -> str:
-    """As people write it in CUDA."""
-    name, _, axis = str(atom.value).partition(".")
-    words = {"%ntid": "blockDim", "%nctaid": "gridDim"}
-    return f"{words[name]}.{axis}" if name in words else str(atom.value)
+        return f"{name_in_cuda(atom)} >= 0"
+    return f"{name_in_cuda(atom)} <= {number:,}"

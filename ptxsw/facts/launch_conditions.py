@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import gcd
 
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.origin import Origin
-from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.polynomial import Monomial, Polynomial
 from ptxsw.terms.show import show
 
 _LONGEST = 6  # terms of a condition that a user reads
@@ -73,25 +73,32 @@ def _is_of_grid(name: str) -> bool:
     return name.startswith("%nctaid")
 
 
-def told(excess: Polynomial) -> str:
-    """That a polynomial is at most 0, as a user reads it."""
-    left = Polynomial.of((m, f) for m, f in excess if f > 0)
-    right = Polynomial.of((m, -f) for m, f in excess if f < 0)
-    if left.number is not None:
-        return f"{_sum(right)} >= {left.number}"
-    return f"{_sum(left)} <= {_sum(right)}"
+def in_words(need: Polynomial) -> str:
+    """That a polynomial is at most 0, as a user reads it: `16·a + 4·b - 1088 <= 0` as
+    "4·a + b <= 272"."""
+    varying = [(monomial, factor) for monomial, factor in need if monomial]
+    shared = gcd(*(factor for _, factor in varying))
+    left = [(m, f // shared) for m, f in varying if f > 0]
+    right = [(m, -f // shared) for m, f in varying if f < 0]
+    number = -need.offset // shared
+    first = _sum(left, max(-number, 0) if right else 0)
+    second = _sum(right, max(number, 0) if left else number)
+    if not left:
+        return f"{_sum(right, 0)} >= {-number:,}"
+    return f"{first} <= {second}"
 
 
-def _sum(value: Polynomial) -> str:
-    parts = [
-        "*".join([*((str(f),) if f != 1 or not m else ()), *map(_name, m)])
-        for m, f in sorted(value, key=lambda item: not item[0])
-    ]
-    return " + ".join(parts) or "0"
+def _sum(items: Sequence[tuple[Monomial, int]], number: int) -> str:
+    parts = []
+    for monomial, factor in items:
+        product = "·".join(map(name_in_cuda, monomial))
+        parts.append(product if factor == 1 else f"{factor:,}·{product}")
+    if number or not parts:
+        parts.append(f"{number:,}")
+    return " + ".join(parts)
 
 
-def _name(atom: Term) -> str:
-    register, _, axis = str(atom.value).partition(".")
-    if atom.kind is op.ATOM and register in _NAMES:
-        return f"{_NAMES[register]}.{axis}"
-    return show(atom)
+def name_in_cuda(atom: Term) -> str:
+    """As people write it."""
+    name, _, axis = str(atom.value).partition(".")
+    return f"{_NAMES[name]}.{axis}" if name in _NAMES else show(atom)

@@ -24,7 +24,7 @@ from ptxsw.facts.block_collisions import colliding
 from ptxsw.facts.conditions import conjuncts
 from ptxsw.facts.grid import AXES, Grid
 from ptxsw.facts.grid_facts import Facts, facts
-from ptxsw.facts.launch_conditions import plain_condition, told, without_implied
+from ptxsw.facts.launch_conditions import in_words, plain_condition, without_implied
 from ptxsw.facts.loop_values import Assignment
 from ptxsw.facts.memory_objects import (
     IN_BOUNDS,
@@ -297,7 +297,7 @@ class TwoThreads:
         """An answer, if all that a proof needs holds, or is for a launch to choose."""
         if evidence is None:
             return None
-        conditions = [told(condition) for condition in without_implied(evidence.conditions)]
+        conditions = [in_words(condition) for condition in without_implied(evidence.conditions)]
         used = {*assumptions, NO_ADDRESS_WRAP}
         for need in evidence.needs:
             low, high = self.grid.span(need)
@@ -310,7 +310,7 @@ class TwoThreads:
                 if any(name.startswith("%nctaid") for name in names):
                     used.add(GRID_FITS)
                 else:
-                    conditions.append(told(plain_condition(need)))
+                    conditions.append(in_words(plain_condition(need)))
             elif _NO_WRAP not in conditions:
                 conditions.append(_NO_WRAP)
         if len(conditions) > _MOST_CONDITIONS:

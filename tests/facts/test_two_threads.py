@@ -248,7 +248,7 @@ def test_a_pitch_is_at_least_a_row(same_block: bool) -> None:
     """That is the caller's to see to: it is a condition, and nothing that threads meet by."""
     answer = asked(ROWS, same_block=same_block)
     assert isinstance(answer, Apart)
-    row = "blockDim.x <= m" if same_block else "blockDim.x*gridDim.x <= m"
+    row = "blockDim.x <= m" if same_block else "blockDim.x·gridDim.x <= m"
     assert row in answer.conditions
 
 
