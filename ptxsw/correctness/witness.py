@@ -149,13 +149,14 @@ class _Search(Struct):
         showing = [ran for ran in self.trials if ran.shows(key) is not None]
         if {ran.launch.block for ran in self.trials} < {*natural.shapes}:
             return None  # there was no time for all shapes
+        least = min(prod(ran.launch.block) for ran in showing)  # whatever else goes wrong
         if any(ran.clean for ran in showing):
             showing = [ran for ran in showing if ran.clean]
         shown = {ran.launch.block for ran in showing}
         others = {ran.launch.block for ran in self.trials if ran.passes(key)} - shown
         if not others:
             return ""
-        most, least = max(map(prod, others)), min(map(prod, shown))
+        most = max(map(prod, others))
         if key[0] not in ("data-race", "async-wait") or most >= least or not self._of_blocks():
             return None
         return f"more than {most} threads"

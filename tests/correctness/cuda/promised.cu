@@ -300,3 +300,15 @@ K window(float *out, const float *in, int n, int r) {  // r <= 8
     for (int k = -r; k <= r; k++) v += s[threadIdx.x + r + k];
     if (i < n) out[i] = v;
 }
+
+// The width of its rows is that of its block, which is none of the usual ones.
+K odd_tile(const double *in, double *out, int w, int h) {
+    __shared__ double t[24][25];
+    int x = blockIdx.x * 24 + threadIdx.x, y = blockIdx.y * 24;
+    for (int j = threadIdx.y; j < 24; j += 8)
+        if (x < w && y + j < h) t[j][threadIdx.x] = in[(size_t)(y + j) * w + x];
+    __syncthreads();
+    int xo = blockIdx.y * 24 + threadIdx.x, yo = blockIdx.x * 24;
+    for (int j = threadIdx.y; j < 24; j += 8)
+        if (xo < h && yo + j < w) out[(size_t)(yo + j) * h + xo] = t[threadIdx.x][j];
+}
