@@ -15,7 +15,7 @@ from msgspec import Struct
 from ptxsw.correctness.subject import Subject
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import Unsupported
-from ptxsw.ptx.ir import Symbol, leaves
+from ptxsw.ptx.ir import Instruction, Symbol, leaves
 from ptxsw.simt import RACE, SAME, Conflict, Races, RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.code import align_of
@@ -68,8 +68,7 @@ class ShownFault(Struct, frozen=True):
 
 
 class Ran(Struct, frozen=True):
-    """A launch as it was run at last, and what it showed. `error` is
-    what it ended with."""
+    """A launch as it was run at last, and what it showed. `error` is what it ended with."""
 
     launch: Launch
     evidence: tuple[ShownFault, ...] = ()
@@ -137,7 +136,6 @@ def _run(
     kernel, watch = subject.function.name, Races()
     values, memory, names = placed(subject.module, kernel, launch)
     error, steps = None, 0
-
     turns = count()
 
     def in_time(_: int) -> None:
@@ -274,7 +272,7 @@ class _Sight(Struct, frozen=True):
             or "warp" in self._instruction(index).modifiers
         )  # fmt: skip
 
-    def _instruction(self, index: int):  # type: ignore[no-untyped-def]
+    def _instruction(self, index: int) -> Instruction:
         return self.subject.cfg.instructions[index]
 
     def _index(self, place: ThreadPlace) -> int | None:

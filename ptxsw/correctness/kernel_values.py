@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.warps import Block
 from ptxsw.correctness.subject import Subject
-from ptxsw.emulator.recurrences import LoopEntry
+from ptxsw.emulator.recurrences import Iterations, LoopEntry
 from ptxsw.emulator.trace import Trace
 from ptxsw.facts.grid import AXES, Grid, Unbounded
 from ptxsw.facts.number_bounds import Bounds
@@ -183,15 +183,18 @@ class KernelValues:
 
     def _in_loop(self, term: Term) -> Interval | None:
         """What a loop makes of a register in its first iterations, if these are all there are."""
-        of = term.value if term.origin is Origin.LOOP_VALUE else str(term.value)[len("last ") :]
-        now = self.terms.atom(of, term.width, term.variance, None, Origin.LOOP_VALUE, term.of)
-        values = self.trace.iterations.get(term) or self.trace.iterations.get(now)
+        values = self.iterations(term)
         last = values[-1].again if values else None
         if not values or last is None or last.kind is not op.CONST or last.value:
             return None
         plain = self.bounds()
         ends = [plain.unsigned(one.value) for one in values]
         return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def iterations(self, atom: Term) -> Iterations | None:
+        """The first iterations of a register, also where its last value is asked for."""
+        known, now = self.trace.iterations, str(atom.value).removeprefix("last ")
+        return known.get(atom) or next((i for a, i in known.items() if a.value == now), None)
 
     # ------------------------------------------------------------ proofs
 

@@ -17,7 +17,6 @@ from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import OF_LOOPS, Origin
 
 _MOST_LOOPS = 3
-_LAST = "last "
 
 Round = Mapping[Term, int]
 
@@ -27,7 +26,6 @@ class LoopRounds:
 
     def __init__(self, values: KernelValues) -> None:
         self._values = values
-        self._iterations = values.trace.iterations
         self._fixed: dict[Term, int] = {}  # sizes that are known
 
     def of(self, terms: Sequence[Term], most: int) -> list[Round] | None:
@@ -61,7 +59,7 @@ class LoopRounds:
                 return True
             if atom in around or len(around) > _MOST_LOOPS:
                 return False
-            for one in self._listed(atom) or ():
+            for one in self._values.iterations(atom) or ():
                 for inner in unknowns(one.value):
                     looped = inner.origin in OF_LOOPS
                     if not (add(inner, (*around, atom)) if looped else self._is_fixed(inner)):
@@ -77,16 +75,9 @@ class LoopRounds:
             self._fixed[atom] = limits[0]
         return atom in self._fixed
 
-    def _listed(self, atom: Term) -> Iterations | None:
-        """The first iterations of a register."""
-        if atom in self._iterations:
-            return self._iterations[atom]
-        now = str(atom.value).removeprefix(_LAST)
-        return next((i for a, i in self._iterations.items() if a.value == now), None)
-
     def _rounds(self, atoms: Sequence[Term], before: Round, most: int) -> list[Round] | None:
         """The values of the registers of one loop, whose first ones are made of others."""
-        lists = {atom: self._listed(atom) for atom in atoms if not _is_count(atom)}
+        lists = {atom: self._values.iterations(atom) for atom in atoms if not _is_count(atom)}
         counts = [atom for atom in atoms if _is_count(atom)]
         if any(listed is None for listed in lists.values()):
             return None
@@ -121,7 +112,7 @@ class LoopRounds:
     def _end(self, label: str, before: Round) -> int | None:
         """How many iterations a loop makes at most."""
         ends = []
-        for atom, listed in self._iterations.items():
+        for atom, listed in self._values.trace.iterations.items():
             if atom.of[0] == label:
                 for number, one in enumerate(listed):
                     again = one.again

@@ -124,11 +124,9 @@ class _Proving:
         ]
         if symbols:
             return f"the address at line {line} may be in several arrays"
-        return (
-            ""
-            if self._subject.launch is None
-            else (f"the pointer at line {line} is no argument of the launch")
-        )
+        if self._subject.launch is None:
+            return ""
+        return f"the pointer at line {line} is no argument of the launch"
 
     def _within(self, access: Access, place: InArray, size: int) -> None:
         """Show that an access is within its array, or note it as a suspect."""
@@ -150,9 +148,8 @@ class _Proving:
             self._asked += 1
             if values.holds(claim, given):
                 return
-        callers = (
-            self._subject.launch is None
-        )  # a launch has its numbers, and keeps to nothing else
+        # A launch has its numbers, and keeps to nothing else.
+        callers = self._subject.launch is None
         if callers and needs is not None and self._conditions.suppose(needs):
             return
         model = values.refuted(claim, given) if len(self._open) < _ASKED else None
