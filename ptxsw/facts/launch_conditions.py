@@ -57,6 +57,18 @@ def _needs_one(excess: Polynomial) -> bool:
     return excess.offset > 0 and all(factor >= 0 for _, factor in excess)
 
 
+def agree(condition: Polynomial, others: Iterable[Polynomial]) -> bool:
+    """May a launch see to a condition besides others? Not to `w·h + 2 <= ntid.x` and `ntid.x <= w`
+    but for one row or none: sums in which a product cancels out have to be possible, too."""
+    factors = {m: f for m, f in condition if m}
+    for other in others:
+        for monomial, factor in other:
+            own = factors.get(monomial, 0)
+            if own * factor < 0 and _needs_one(condition * abs(factor) + other * abs(own)):
+                return False
+    return True
+
+
 def without_implied(conditions: Iterable[Polynomial]) -> list[Polynomial]:
     """Conditions, but for those that another one implies: `n <= 24` where `n <= 8`."""
     kept: list[Polynomial] = []

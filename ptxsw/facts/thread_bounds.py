@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from ptxsw.facts.address_readings import Fact, Needs, Spot
 from ptxsw.facts.grid import Grid
 from ptxsw.facts.grid_facts import Facts, proved
-from ptxsw.facts.launch_conditions import is_promise, plain_condition
+from ptxsw.facts.launch_conditions import agree, is_promise, plain_condition
 from ptxsw.facts.ranges import OPAQUE_BITS
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
@@ -229,7 +229,8 @@ class ThreadBounds:
             if most is not None:
                 found.append((plain_condition(most), needs))
         for condition, needs in found if promised else ():
-            if is_promise(condition) and self.grid.span(condition)[0] <= 0:
+            possible = is_promise(condition) and self.grid.span(condition)[0] <= 0
+            if possible and agree(condition, evidence.conditions):
                 evidence.conditions[condition] = None
                 evidence.needs.update(needs)
                 return True

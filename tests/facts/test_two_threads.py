@@ -8,7 +8,7 @@ import pytest
 
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
-from ptxsw.facts.launch_conditions import is_promise
+from ptxsw.facts.launch_conditions import agree, is_promise
 from ptxsw.facts.two_threads import Answer, Apart, Meet, Meeting, TwoThreads
 from ptxsw.parser import parse
 from ptxsw.terms.evaluate import evaluate
@@ -197,6 +197,12 @@ def test_what_a_launch_may_be_asked_for() -> None:
         assert not is_promise(never)
     for plain in (w * 4 - 132, w - h, block * 16 + w * 4 - h, w * h - 4, w - 2):
         assert is_promise(plain)
+    for one, two in ((w * h + 2 - block, block - w), (w * h - block * 2, block * 4 - w)):
+        assert is_promise(one)
+        assert is_promise(two)
+        assert not agree(one, [h - w, two])
+        assert not agree(two, [one])
+    assert agree(w - block, [block - h, h * 2 - 64])
 
 
 def test_an_address_that_wraps_is_no_other() -> None:
