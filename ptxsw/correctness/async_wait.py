@@ -36,7 +36,7 @@ from ptxsw.terms.node import Term, split, unknowns
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.substitution import substitute
 
-_NAME = "async-wait"
+RULE = "async-wait"
 
 
 def occurs(subject: Subject) -> bool:
@@ -61,11 +61,11 @@ def prove(subject: Subject) -> Proof:
             if index in accesses and not _misses(subject, accesses[copy], accesses[index], rounds):
                 line = subject.line(index)
                 why = f"line {line} may touch what line {subject.line(copy)} copies"
-                open_.append(Suspect(_NAME, index, copy, why=why))
+                open_.append(Suspect(RULE, index, copy, why=why))
     others = _others(subject, copies)
     return replace(
         others,
-        open=(*open_, *(replace(suspect, rule=_NAME) for suspect in others.open)),
+        open=(*open_, *(replace(suspect, rule=RULE) for suspect in others.open)),
         assumptions=others.assumptions | {Assumption.NO_ALIAS},
         needs=others.needs | {"data-race"},
         reason="",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.warps import Block
 from ptxsw.correctness.barriers import meets_all, of_block
 from ptxsw.emulator.trace import Trace
@@ -20,8 +21,6 @@ from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS, THREAD
 from ptxsw.terms.substitution import substitute
 from ptxsw.terms.terms import Terms
-
-_LANES = 32
 
 
 def same_in_warps(terms: Terms, term: Term, shape: Block) -> bool:
@@ -36,7 +35,7 @@ def same_in_warps(terms: Terms, term: Term, shape: Block) -> bool:
         at = (thread % x, thread // x % y, thread // (x * y))
         numbers = {a: terms.const(n, a.width) for a, n in zip(place, at, strict=True)}
         value = substitute(terms, term, numbers.get)
-        if thread % _LANES == 0:
+        if thread % LANES == 0:
             first = value
         elif value is not first:
             return False
@@ -58,7 +57,7 @@ class BlockValues:
         self, trace: Trace, threads: int | None, shape: Sequence[int] | None = None
     ) -> None:
         self._trace = trace
-        self._one_warp = threads is not None and threads <= _LANES
+        self._one_warp = threads is not None and threads <= LANES
         votes = [i for i in trace.cfg.instructions if of_block(i) and "red" in i.modifiers]
         self._all_vote = all(meets_all(vote, shape) for vote in votes)
         self._headers = {facts.label: header for header, facts in trace.loop_facts.items()}

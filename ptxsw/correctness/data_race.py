@@ -20,7 +20,7 @@ from ptxsw.correctness.intervals import AHEAD, FIRST, SECOND, Intervals, Iterati
 from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.schedule_order import decides, in_step, in_step_before
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.touches import Touch, conflict, constant_stored, touches, unfollowed
+from ptxsw.correctness.touches import Touch, beyond_touches, conflict, constant_stored, touches
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.correctness.warp_order import barriers_of_warps, warp_number
 from ptxsw.emulator.trace import Access, AccessView
@@ -47,7 +47,7 @@ def occurs(subject: Subject) -> bool:
 
 
 def prove(subject: Subject) -> Proof:
-    for _, reason in unfollowed(subject):
+    for _, reason in beyond_touches(subject):
         return Proof(unknown=reason)
     found = touches(subject)
     question = _Question(subject)

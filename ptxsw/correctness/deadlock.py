@@ -16,7 +16,7 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Int
 from ptxsw.ptx.isa import Effect, Trait
 
-_NAME = "deadlock"
+RULE = "deadlock"
 
 
 def occurs(subject: Subject) -> bool:
@@ -31,16 +31,16 @@ def _waits(instruction: Instruction) -> bool:
 def prove(subject: Subject) -> Proof:
     cfg = subject.cfg
     open_ = [
-        Suspect(_NAME, index, why=f"line {subject.line(index)}: {why}")
+        Suspect(RULE, index, why=f"line {subject.line(index)}: {why}")
         for index, instruction in enumerate(cfg.instructions)
         if cfg.block_of[index] in cfg.rank and (why := _odd_barrier(subject, instruction))
     ]
     open_ += [
-        Suspect(_NAME, index, why=f"a loop waits for what line {subject.line(index)} reads")
+        Suspect(RULE, index, why=f"a loop waits for what line {subject.line(index)} reads")
         for index in _spins(subject)
     ]
     open_ += [
-        Suspect(_NAME, index, why=f"nothing ends the loop at line {subject.line(index)}")
+        Suspect(RULE, index, why=f"nothing ends the loop at line {subject.line(index)}")
         for index in _endless(subject)
     ]
     needs = set[str]()

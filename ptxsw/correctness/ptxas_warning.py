@@ -18,7 +18,7 @@ from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, assemble
 
 Said = Mapping[str, tuple[tuple[str, str], ...]]
 
-_NAME = "ptxas-warning"
+RULE = "ptxas-warning"
 _WORDS = ("wgmma", "setmaxnreg")
 _COMPILING = pattern(r"Compiling entry function '([^']+)'")
 _WARNING = pattern(r"\((C75(?:08|10|11|15|17|19))\)\s*(?:Potential Performance Loss:\s*)?(.*)")
@@ -66,7 +66,7 @@ def _of_nobody(subject: Subject, said: Said, arch: str) -> Iterator[tuple[str, s
 def _fault(subject: Subject, code: str, words: str) -> Fault:
     level = "note" if code in _INJECTED else "warning"
     what, advice = f"ptxas says ({code}): {words}.", _ADVICE.get(code, _FENCES)
-    return Fault(_NAME, level, _place(subject, words), what, advice, measure=code)
+    return Fault(RULE, level, _place(subject, words), what, advice, measure=code)
 
 
 def _place(subject: Subject, words: str) -> int:

@@ -24,7 +24,7 @@ from ptxsw.facts.two_threads import Apart, Meet
 from ptxsw.ptx import isa
 from ptxsw.report.source_places import SourcePlace, source_places
 
-_RULE = "redundant-barrier"
+RULE = "redundant-barrier"
 _WHAT = "Without this barrier the kernel is still free of races."
 _ADVICE = "Take it out, or keep it for what it costs: it orders nothing that other barriers do not."
 _RELEASING = frozenset({"release", "acquire", "acq_rel", "sc", "volatile", "mmio"})
@@ -55,7 +55,7 @@ def prove(subject: Subject) -> Proof:
     for copies in _of_one_place(subject):
         answer = _keeps(subject, copies, found, before)
         if answer is False:
-            faults.append(Fault(_RULE, "note", copies[0], _WHAT, _ADVICE))
+            faults.append(Fault(RULE, "note", copies[0], _WHAT, _ADVICE))
         elif answer is None:
             unknown = f"what the barrier at line {subject.line(copies[0])} keeps apart is unknown"
     reason = f"each keeps accesses apart, {proved_for(subject)}"

@@ -126,7 +126,7 @@ def _copy(access: Access) -> Iterator[Touch]:
         yield Touch(read, False, lasting=True)
 
 
-def unfollowed(subject: Subject) -> Iterator[tuple[int, str]]:
+def beyond_touches(subject: Subject) -> Iterator[tuple[int, str]]:
     """What may touch memory that threads share and is not among the touches: the instruction, and
     why not."""
     cfg, line = subject.cfg, subject.line

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Suspect
 from ptxsw.emulator.run import emulate
@@ -29,7 +30,6 @@ from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import OF_LOOPS, Origin
 from ptxsw.terms.terms import Terms
 
-_LANES = 32
 _MOST_CHOICES = 6
 _HIDING = OF_LOOPS | {Origin.MERGED, Origin.UNKNOWN, Origin.OTHER_LANE}
 
@@ -63,9 +63,9 @@ def unwritten(subject: Subject, rule: str) -> Unwritten:
         tainted = _tainted(cfg, first)
         effects = [at for at in effects if _has_effect(cfg, at, first, tainted)]
         shape = subject.shape
-        if shape is not None and shape[0] != _LANES:
+        if shape is not None and shape[0] != LANES:
             return Unwritten(unknown="lanes may hand over registers that they have not written")
-        condition = "" if shape is not None else f"blockDim.x = {_LANES}"
+        condition = "" if shape is not None else f"blockDim.x = {LANES}"
     open_, unknown = _by_values(subject, rule, trace, effects, first, tainted)
     return Unwritten(open_, unknown, condition)
 

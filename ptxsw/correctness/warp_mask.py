@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from math import prod
 
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.correctness.barriers import EVERY_LANE
 from ptxsw.correctness.block_values import same_in_warps
 from ptxsw.correctness.subject import Subject
@@ -24,8 +25,7 @@ from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
 from ptxsw.ptx.isa import Trait
 from ptxsw.terms.node import Variance
 
-_NAME = "warp-mask"
-_LANES = 32
+RULE = "warp-mask"
 
 
 def occurs(subject: Subject) -> bool:
@@ -55,14 +55,14 @@ def prove(subject: Subject) -> Proof:
         if not why and instruction.opcode == "shfl":
             why = _reads_ended(subject, index, parts)
         if why:
-            open_.append(Suspect(_NAME, index, why=f"line {subject.line(index)}: {why}"))
+            open_.append(Suspect(RULE, index, why=f"line {subject.line(index)}: {why}"))
     if open_ or not reads:
         return Proof(tuple(open_))
     if subject.shape is None:
         return Proof(condition="blocks are whole warps")
-    if prod(subject.shape) % _LANES:
+    if prod(subject.shape) % LANES:
         last = next(_shuffles(subject))
-        return Proof((Suspect(_NAME, last, why="the last warp of a block is not whole"),))
+        return Proof((Suspect(RULE, last, why="the last warp of a block is not whole"),))
     return Proof()
 
 

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.correctness.arrays import Arrays, InArray
 from ptxsw.correctness.barriers import meets_all, meets_warp
 from ptxsw.correctness.block_values import BlockValues
@@ -33,7 +34,6 @@ from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import OF_LOOPS, Origin
 
 _MOST_ITERATIONS = 1024
-_LANES = 32
 
 
 class ArrayStore(Struct, frozen=True):
@@ -99,8 +99,8 @@ class WrittenBefore:
     def _by_warps(self, barrier: int, place: InArray, size: int) -> bool:
         """Have the lanes of each warp written what its threads read?"""
         threads = self._threads
-        for first in range(0, len(threads), _LANES):
-            self._taking = threads[first : first + _LANES]
+        for first in range(0, len(threads), LANES):
+            self._taking = threads[first : first + LANES]
             try:
                 read = self._read(place, size, alone=False)
                 if read is None:
