@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -31,13 +31,26 @@ def judged(
         return named(words.replace(f"{subject.function.name}_param_", "param_"))
 
     found = checked(subject, [rule for rule in RULES if rule.full_name in names])
-    findings = tuple(_renamed(finding(subject, fault), told) for fault in found.faults)
+    every = (_renamed(finding(subject, fault), told) for fault in found.faults)
+    findings = tuple(_joined(every))
     verdicts = {rule: _said(verdict, told) for rule, verdict in found.verdicts.items()}
     if kernel is None:
         count = subject.trace.statistics.instructions
         name, loads = subject.function.name, len(subject.trace.global_loads)
         return model.Kernel(name, loads, instructions=count, findings=findings, verdicts=verdicts)
     return replace(kernel, findings=(*findings, *(kernel.findings or ())), verdicts=verdicts)
+
+
+def _joined(findings: Iterable[model.Finding]) -> Iterator[model.Finding]:
+    """One of those that a rule has on one line of the source, of which a compiler made several
+    instructions: the first, with the lines of all."""
+    groups: dict[tuple[object, ...], list[model.Finding]] = {}
+    for one in findings:
+        place = (one.file, one.source_line) if one.source_line else (None, one.line)
+        groups.setdefault((one.rule, one.level, *place), []).append(one)
+    for first, *others in groups.values():
+        lines = dict.fromkeys(line for one in (first, *others) for line in one.lines)
+        yield replace(first, lines=tuple(lines))
 
 
 def _said(verdict: Verdict, told: Callable[[str], str]) -> model.Verdict:
