@@ -8,18 +8,16 @@ thread   at          instruction                 what it does
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import PurePath
 
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault
 from ptxsw.report.layout import draw_text
-from ptxsw.report.source_places import SourcePlace, source_places
+from ptxsw.report.source_places import SourcePlace
 from ptxsw.report.tables import Table
 
 _HEADER = ("thread", "at", "instruction", "what it does")
 _LONGEST = 48  # characters of an instruction
-_MEMO = "source places"
 
 
 def drawing(subject: Subject, fault: Fault) -> tuple[str, ...]:
@@ -60,7 +58,7 @@ def _text(subject: Subject, index: int) -> str:
 
 
 def _at(subject: Subject, index: int) -> str:
-    place = _places(subject).get(index)
+    place = subject.places.get(index)
     return f"PTX {subject.line(index)}" if place is None else f"{_file(place)}:{place.line}"
 
 
@@ -68,24 +66,16 @@ def _file(place: SourcePlace) -> str:
     return PurePath(place.file).name
 
 
-def _places(subject: Subject) -> Mapping[int, SourcePlace]:
-    memo = vars(subject)
-    if _MEMO not in memo:
-        memo[_MEMO] = source_places(subject.trace)
-    found: Mapping[int, SourcePlace] = memo[_MEMO]
-    return found
-
-
 def line_of(subject: Subject, index: int) -> str:
     """ "line 12" of the source where that is known, else of the PTX."""
-    place = _places(subject).get(index)
+    place = subject.places.get(index)
     return f"line {subject.line(index) if place is None else place.line}"
 
 
 def between(subject: Subject, first: int, second: int) -> str:
     """Where something has to be put that orders an instruction before another one: "between lines
     12 and 14", or behind the first if the other comes in the next iteration of a loop."""
-    one, two = (_places(subject).get(index) for index in (first, second))
+    one, two = (subject.places.get(index) for index in (first, second))
     source = one is not None and two is not None and one.file == two.file and one.line != two.line
     lines = (
         (one.line, two.line) if source and one is not None and two is not None

@@ -22,7 +22,7 @@ from ptxsw.correctness.touches import Touch, touches
 from ptxsw.correctness.verdict import Fault, Proof
 from ptxsw.facts.two_threads import Apart, Meet
 from ptxsw.ptx import isa
-from ptxsw.report.source_places import SourcePlace, source_places
+from ptxsw.report.source_places import SourcePlace
 
 RULE = "redundant-barrier"
 _WHAT = "Without this barrier the kernel is still free of races."
@@ -64,10 +64,9 @@ def prove(subject: Subject) -> Proof:
 
 def _of_one_place(subject: Subject) -> list[list[int]]:
     """The barriers of a kernel, those together that are from one place of its source."""
-    places = source_places(subject.trace)
     copies: dict[SourcePlace | int, list[int]] = {}
     for barrier in sorted(subject.barriers.meeting):
-        copies.setdefault(places.get(barrier, barrier), []).append(barrier)
+        copies.setdefault(subject.places.get(barrier, barrier), []).append(barrier)
     return list(copies.values())
 
 

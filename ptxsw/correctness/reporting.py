@@ -12,7 +12,6 @@ from ptxsw.correctness.fault_rules import RULES
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Verdict
 from ptxsw.report import model
-from ptxsw.report.source_places import source_places
 
 _PREFIX = "ptxsw-"
 
@@ -71,7 +70,7 @@ def finding(subject: Subject, fault: Fault) -> model.Finding:
     instruction = subject.cfg.instructions[fault.index]
     source = subject.module.source
     line, column = source.place(instruction.span.start)
-    place = source_places(subject.trace).get(fault.index)
+    place = subject.places.get(fault.index)
     lines = tuple(
         dict.fromkeys(subject.line(i) for i in (fault.index, fault.other) if i is not None)
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from math import prod
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.analysis.warps import Block
 from ptxsw.correctness.barriers import BlockBarriers
@@ -17,6 +19,7 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.facts.two_threads import TwoThreads
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx.ir import Function, Module
+from ptxsw.report.source_places import SourcePlace, source_places
 from ptxsw.terms.solver import Solver
 from ptxsw.verify.launches import Launch
 
@@ -62,6 +65,17 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
         threads = None if self.shape is None else prod(self.shape)
         values = BlockValues(self.trace, threads, self.shape)
         return BlockBarriers(self.trace, self.shape, values.same)
+
+    @cached_property
+    def places(self) -> Mapping[int, SourcePlace]:
+        """Where in the source instructions are from, as far as that is known."""
+        return source_places(self.trace)
+
+    def with_block(self, block: Block) -> Subject:
+        """The same kernel, run symbolically once, with blocks of another shape."""
+        other = replace(self, block=block)
+        vars(other).update(trace=self.trace, solver=self.solver)
+        return other
 
     def line(self, index: int) -> int:
         """Of an instruction, in the PTX."""

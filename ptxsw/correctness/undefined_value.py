@@ -99,10 +99,7 @@ def _shape(subject: Subject, reads: Sequence[Read]) -> tuple[int, int, int] | No
     """A block whose threads have written all that is read: the declared one, if there is one."""
     for shape in [subject.shape] if subject.shape is not None else _guessed(subject):
         subject.budget.check()
-        tried = Subject(
-            subject.module, subject.function, subject.budget, shape, subject.launch, subject.without
-        )
-        vars(tried).update({"trace": subject.trace, "solver": subject.solver})
+        tried = subject.with_block(shape)
         written = WrittenBefore(tried, KernelValues(tried))
         declared = shape == subject.shape
         if (declared or written.fits({place.name for _, place, _ in reads})) and all(
