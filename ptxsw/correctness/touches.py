@@ -16,7 +16,7 @@ from ptxsw.correctness import callees
 from ptxsw.correctness.subject import Subject
 from ptxsw.emulator.trace import Access
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Int, Reg
+from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.isa import Effect
 from ptxsw.terms.terms import Terms
 
@@ -163,10 +163,4 @@ def constant_stored(subject: Subject, touch: Touch) -> int | None:
     instruction = touch.access.instruction
     if instruction.opcode != "st" or touch.strong or touch.access.elements != 1:
         return None
-    value = instruction.operands[-1]
-    if isinstance(value, Reg):
-        writer = subject.cfg.sole_writers.get(value)
-        if writer is None or subject.cfg.instructions[writer].opcode != "mov":
-            return None
-        value = subject.cfg.instructions[writer].operands[-1]
-    return value.value if isinstance(value, Int) else None
+    return subject.cfg.literal(instruction.operands[-1])

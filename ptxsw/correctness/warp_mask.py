@@ -19,9 +19,8 @@ from ptxsw.correctness.block_values import same_in_warps
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.flow.convergence import Convergence, waits_for
-from ptxsw.flow.def_use import writers
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Int, Operand, Reg
+from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.isa import Trait
 from ptxsw.terms.node import Variance
 
@@ -88,7 +87,7 @@ def _parts_lanes(subject: Subject, branch: int) -> bool:
 def _stray(subject: Subject, graph: Convergence, index: int, parts: Callable[[int], bool]) -> str:
     """Why not all lanes that its mask names may come to an instruction together; "" if they do."""
     cfg, instruction = subject.cfg, subject.cfg.instructions[index]
-    mask = _literal(subject, waits_for(instruction))
+    mask = subject.cfg.literal(waits_for(instruction))
     if mask is None:
         return "its mask is computed"
     if mask & EVERY_LANE != EVERY_LANE:
@@ -99,20 +98,6 @@ def _stray(subject: Subject, graph: Convergence, index: int, parts: Callable[[in
         return "the control flow around it has loops with several entries"
     blocker = graph.blocker(cfg.block_of[index], lambda n: parts(cfg.blocks[n].end - 1))
     return "" if blocker is None else f"{blocker.reason} (line {subject.line(blocker.index)})"
-
-
-def _literal(subject: Subject, mask: Operand | None) -> int | None:
-    """The number that a mask is, also behind a `mov` into a register that is written once."""
-    if isinstance(mask, Int):
-        return mask.value
-    if not isinstance(mask, Reg):
-        return None
-    at = writers(subject.cfg.written).get(mask, [])
-    setter = subject.cfg.instructions[at[0]] if len(at) == 1 else None
-    if setter is None or setter.opcode != "mov" or setter.guard is not None:
-        return None
-    source = setter.operands[1]
-    return source.value if isinstance(source, Int) else None
 
 
 def _reads_ended(subject: Subject, index: int, parts: Callable[[int], bool]) -> str:

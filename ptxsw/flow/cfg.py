@@ -12,7 +12,7 @@ from functools import cached_property
 from ptxsw.flow.def_use import writers, written_and_read
 from ptxsw.flow.flow_graph import Block, FlowGraph, reverse_postorder
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Body, Directive, Instruction, Label, Reg, Symbol
+from ptxsw.ptx.ir import Body, Directive, Instruction, Int, Label, Operand, Reg, Symbol
 from ptxsw.ptx.isa import Trait
 
 _EXITS = isa.opcodes(Trait.LEAVE)
@@ -62,6 +62,16 @@ class Cfg(FlowGraph, frozen=True, dict=True):
             for reg, ats in self.writers.items()
             if instructions[ats[0]].guard is None and len(set(ats)) == 1
         }
+
+    def literal(self, operand: Operand | None) -> int | None:
+        """The number that an operand is, also behind a `mov` into a register that nothing else
+        writes."""
+        if isinstance(operand, Reg):
+            writer = self.sole_writers.get(operand)
+            if writer is None or self.instructions[writer].opcode != "mov":
+                return None
+            operand = self.instructions[writer].operands[-1]
+        return operand.value if isinstance(operand, Int) else None
 
     @cached_property
     def surely_written(self) -> tuple[tuple[Reg, ...], ...]:
