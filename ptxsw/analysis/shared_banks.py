@@ -8,7 +8,7 @@ doubles or halves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from random import Random
@@ -125,13 +125,14 @@ def bank_traffic(
     shared = [access for access in trace.accesses if access.space == "shared"]
     warps = _WARPS if len(shared) <= _FEW else 1
     scene = _Scene(blocks, places, end, trace.cfg.instructions, warps)
-    return tuple(
-        BankTraffic(
-            access, times(trace.cfg, access.index), tuple(scene.requests(access)), access.bytes,
-            (access.index,),
-        )
-        for access in shared
-    )  # fmt: skip
+    return tuple(_traffic(trace.cfg, access, scene.requests(access)) for access in shared)
+
+
+def _traffic(cfg: Cfg, access: Access, requests: tuple[Offsets, ...] | None) -> BankTraffic:
+    """What is not executed, such as the rest of a loop that nvcc has unrolled and whose iterations
+    the block divides, has no weight."""
+    weight = 0.0 if requests == () else times(cfg, access.index)
+    return BankTraffic(access, weight, requests or (), access.bytes, (access.index,))
 
 
 def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Offsets, ...]:
@@ -146,7 +147,7 @@ def inside_array(trace: Trace, access: Access, block: Block | None) -> tuple[Off
     end = at[atom(own[0])] + own[0].size
     shapes = block_shapes(trace, block)
     scene = _Scene(shapes, at, end, trace.cfg.instructions, _WARPS)
-    return tuple(scene.requests(access))
+    return scene.requests(access) or ()
 
 
 def dynamic_bytes(trace: Trace, block: Block | None) -> int:
@@ -166,7 +167,7 @@ def dynamic_bytes(trace: Trace, block: Block | None) -> int:
     ends = (
         max(request) + (lane_bytes(access) or access.bytes) - start
         for access in fixed
-        for request in scene.requests(access)
+        for request in scene.requests(access) or ()
     )
     return max(ends, default=0)
 
@@ -236,31 +237,35 @@ class _Scene:
     def _by_two(self) -> frozenset[str]:
         return changing_by_two(self._instructions)
 
-    def requests(self, access: Access) -> Iterator[Offsets]:
-        """The addresses of some warps; none where those of one variant are not known."""
+    def requests(self, access: Access) -> tuple[Offsets, ...] | None:
+        """The addresses of some warps, none where no lane of them makes the access; None where
+        those of one variant are not known."""
         addresses: list[Offsets] = []
         for variant in access.variants:
             conditions = frozenset({variant.guard, *variant.conditions})
             requests = self._variant(variant.address, conditions, access.bytes)
-            if not requests:
-                return
+            if requests is None:
+                return None
             addresses += requests
-        yield from addresses
+        return tuple(addresses)
 
     def _variant(
         self, address: Term, conditions: frozenset[Term], size: int
-    ) -> Collection[Offsets]:
+    ) -> Collection[Offsets] | None:
+        if self._is_left_out(c for c in conditions if self._is_known(c, ())):
+            return ()
         leaves = self._made_of(address)
         if leaves is None or not all(map(self._may_be_known, leaves)):
-            return ()
+            return None
         free = [t for t in leaves if not self._fixed(t) and not self._steps(t)]
         if not all(_is_uniform(t, block) for t in free for block in self._blocks):
-            return ()
+            return None
         tested = frozenset(c for c in conditions if self._is_known(c, leaves))
         taking = self._columns.taking(tested)
         if not free:
             known = dict.fromkeys(self._columns.requests(address, taking))
-            return known if self._end is None else dict.fromkeys(_below(self._end, known))
+            inside = known if self._end is None else dict.fromkeys(_below(self._end, known))
+            return inside or None
         trials = []
         for factor in _FACTORS:
             chosen = {t: factor * Random(str(n)).randint(1, 64) for n, t in enumerate(free)}
@@ -269,7 +274,15 @@ class _Scene:
         # Counted without a permutation. If run-time values such as array widths change the number
         # of wavefronts, the access counts as unknown.
         counted = {tuple(wavefronts(one, size) for one in trial) for trial in trials}
-        return dict.fromkeys(trials[0]) if len(counted) == 1 else ()
+        return dict.fromkeys(trials[0]) if len(counted) == 1 else None
+
+    def _is_left_out(self, conditions: Iterable[Term]) -> bool:
+        """Does no thread of the whole blocks meet some conditions?"""
+        tested = list(conditions)
+        if self._columns.taking(tested) != ((),):
+            return False
+        whole = _Scene(self._blocks, self._places, None, (), MOST_THREADS // LANES)
+        return whole._columns.taking(tested) == ((),)
 
     def _value(self, leaf: Term) -> Columns:
         """What is known of a leaf, in all lanes and iterations."""

@@ -113,9 +113,15 @@ class BitSums:
             moved = self._terms.add(term, self._terms.const(number, term.width))
             high, bits = self._sum(moved, depth)
             return ones_of | high >> first << first, below | _parted(bits, first)[0]
-        # Otherwise the upper bits of the sum itself are taken for unknown ones.
+        # Otherwise the upper bits of the sum itself are taken for unknown ones. What the number has
+        # above a bit does not reach it: bit 10 of `x + 0x1400` is that of `x + 0x400`.
         low = ones_of & ((1 << first) - 1)
-        return low, below | _parted(self._own(whole)[1], first)[0]
+        own = _parted(self._own(whole)[1], first)[0]
+        return low, below | {(self._cut(rest, number, b), b, at) for _, b, at in own}
+
+    def _cut(self, rest: Term, number: int, bit: int) -> Term:
+        """`rest + number` without what the number has above a bit."""
+        return self._terms.add(rest, self._terms.const(number % (2 << bit), rest.width))
 
 
 def _together(one: Sum, other: Sum) -> Sum:

@@ -26,6 +26,7 @@ from ptxsw.ptx.ir import (
 )
 from ptxsw.ptx.isa import Effect
 from ptxsw.terms.node import Term
+from ptxsw.terms.substitution import substitute
 from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.memory_ssa import Bytes, multiple
 from ptxsw.validate.outcome import Differ, GiveUp
@@ -110,10 +111,21 @@ class SharedLayout:
         if same is None:
             # Mostly the conditions of the path do not matter: without them the answer serves all
             # other paths.
-            same = self._sums.same(image, place)
+            same = self._same_sums(image, place)
             same = same or self._equality.same(image, place, self._facts)
             self._answers[image, place] = same
         return same or self._equality.same(image, place, facts)
+
+    def _same_sums(self, image: Term, place: Term) -> bool:
+        """The same without the solver, dynamic memory both permuted and left in place."""
+        if not self.permutation.dynamic:
+            return self._sums.same(image, place)
+        whole, terms = self._mask.args[0], self._terms
+        return all(
+            self._sums.same(*(substitute(terms, term, leaf) for term in (image, place)))
+            for value in (terms.const(1, 1), terms.const(0, 1))
+            for leaf in [lambda node, value=value: value if node is whole else None]
+        )
 
     def _aligned(self, arrays: Iterable[Variable]) -> Mapping[Term, int]:
         """What `_facts` says, as powers of two."""

@@ -66,6 +66,20 @@ def test_a_number_above_the_row(number: int) -> None:
     assert not scene.sums.same(inside, scene.plus(moved, number + 128))
 
 
+def test_what_a_number_has_above_a_bit() -> None:
+    """Two tiles of 4 KiB in one array: the field of x + 1024 is also that of x + 5120."""
+    scene = Scene()
+    terms, x = scene.terms, scene.at(4)
+
+    def field(number: int) -> Term:
+        return terms.and_(terms.lshr(scene.plus(x, number), scene.const(5)), scene.const(0x7C))
+
+    far = terms.xor(scene.plus(x, 5120), field(5120))
+    assert scene.sums.same(far, scene.plus(terms.xor(x, field(1024)), 5120))
+    for number in (0, 2048, 3072):
+        assert not scene.sums.same(far, scene.plus(terms.xor(x, field(number)), 5120))
+
+
 @pytest.mark.parametrize(
     ("zeros", "step", "number"),
     [(ROW, 32, 36), (5, 64, 36), (ROW, 64, 64), (ROW, 4, 4), (0, 64, 4)],

@@ -309,6 +309,41 @@ def test_dynamic_memory_is_permuted_where_it_has_whole_rows() -> None:
     ]
 
 
+TWO_TILES = """
+    .shared .align 4 .b8 tiles[8192];
+    mov.u32 %r3, %tid.y;
+    mov.u32 %r4, tiles;
+    mad.lo.u32 %r5, %r3, 32, %r2;
+    mad.lo.u32 %r6, %r2, 32, %r3;
+    mad.lo.u32 %r7, %r5, 4, %r4;
+    mad.lo.u32 %r8, %r6, 4, %r4;
+    st.shared.b32 [%r7+1024], %r2;
+    st.shared.b32 [%r7+5120], %r3;
+    bar.sync 0;
+    ld.shared.b32 %r9, [%r8+32];
+    ld.shared.b32 %r10, [%r8+4128];
+    add.u32 %r11, %r9, %r10;
+    st.global.u32 [%rd5], %r11;
+"""
+
+
+def test_two_tiles_in_one_array() -> None:
+    """As of double buffers: one is as far behind the other as a whole tile takes."""
+    text = kernel(TWO_TILES)
+    found = new_lines(text, made(text))
+    assert "add.s32 %sw_row2, %sw_row1, 64;" in found
+    assert "st.shared.b32 [%sw_bank1+1024], %r2;" in found
+    assert "st.shared.b32 [%sw_bank1+5120], %r3;" in found
+
+
+def test_two_tiles_in_dynamic_memory() -> None:
+    text = kernel(TWO_TILES).replace(".shared .align 4 .b8 tiles[8192];", "")
+    text = text.replace(".visible", ".extern .shared .align 16 .b8 tiles[];\n.visible", 1)
+    result = made(text)
+    assert reasons(result) == []
+    assert "st.shared.b32 [%sw_bank1+5120], %r3;" in new_lines(text, result)
+
+
 # ---------------------------------------------------------------- wavefronts
 
 
@@ -626,6 +661,28 @@ def test_addresses_that_nobody_knows_must_not_matter_most() -> None:
     )
     (told,) = reasons(made(text))
     assert told == "the addresses of the most frequent accesses are not known"
+
+
+def test_what_no_block_executes_need_not_be_known() -> None:
+    """As the rest of a loop that nvcc has unrolled, where the block divides the iterations."""
+    text = kernel(
+        ARRAY
+        + """
+        setp.lt.u32 %p1, %r2, 1024;
+        @%p1 bra $DONE;
+    $LOOP:
+        ld.global.u32 %r7, [%rd4];
+        and.b32 %r7, %r7, 1020;
+        add.u32 %r8, %r4, %r7;
+        ld.shared.u32 %r9, [%r8];
+        setp.eq.u32 %p1, %r9, 0;
+        @%p1 bra $LOOP;
+    $DONE:
+    """
+    )
+    assert made(text).text != text
+    for last in (99, 200, 255):  # also if the first warps all leave it out
+        assert reasons(made(text.replace("%r2, 1024", f"%r2, {last}")))
 
 
 # ---------------------------------------------------------------- bit for bit
