@@ -35,7 +35,7 @@ from ptxsw.verify.launches import Launch, Shape
 from tests.simt.brute_force import BruteForce
 
 ROOM = 512  # elements that buffers are longer, so that an index that is off by one is in one
-BRUTE = 2_500  # accesses of a launch that are compared by brute force
+BRUTE = 150_000  # accesses of a launch that are compared by brute force
 TRIES = 20  # to find a place for a change
 
 

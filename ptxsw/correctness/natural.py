@@ -149,20 +149,21 @@ class Natural(Struct, frozen=True, dict=True):
                 launch = with_argument(launch, slot.place, numbers[slot.parameter.name])
         return launch
 
-    def holding(self, launch: Launch, contents: str) -> Launch:
+    def holding(self, launch: Launch, contents: str, first: int = 0) -> Launch:
         """With other integers in buffers: "iota", "zeros" or "random"; or all below a number, such
-        as "17"."""
+        as "17". What counts up begins with `first`."""
         below = int(contents) if contents.isdecimal() else 0
         for slot in self.slots:
             data = at_place(launch, slot.place)
             if isinstance(data, Data) and not is_float(data.type):
                 kind = "zeros" if slot.parameter.name in self.counted_with else contents
                 held = replace(data, kind=kind, values=())
+                if first and kind == "iota":
+                    held = replace(held, first=first, count=held.count + first)
                 if below and kind == contents:
                     mask = (1 << width_of(data.type)) - 1
-                    held = replace(
-                        held, kind="values", values=tuple(n & mask for n in range(below))
-                    )
+                    values = tuple((first + n) % below & mask for n in range(below))
+                    held = replace(held, kind="values", values=values)
                 launch = with_argument(launch, slot.place, held)
         return launch
 

@@ -15,11 +15,14 @@ from msgspec import Struct
 
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import waits_for
+from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Mem, Reg, Symbol, leaves
+from ptxsw.ptx.isa import Effect
 
 _BOUNDING = frozenset({"and", "xor", "rem", "selp", "bfe", "min", "max", "lop3", "or", "set"})
 """What keeps a register that changes in a loop within bounds, or lets it come back."""
 _SCALING = frozenset({"shl", "shr", "div", "rem"})
+_CHANGES = Effect.WRITE | Effect.ATOMIC | Effect.CALL
 _OF_LANES = frozenset({"vote", "activemask", "match"})
 _MASKING = frozenset({"and", "rem", "bfe"})
 """What brings any number into a range."""
@@ -89,7 +92,10 @@ class Slices(Struct, frozen=True, dict=True):
                     parameters.add(read)
                 symbols |= self._named(index)
         for reg in self._closure([o for o in operands if isinstance(o, Reg)], bounded=False):
-            loads |= any(self._parameter_of(at) == "" for at in self.cfg.writers.get(reg, ()))
+            written = self.cfg.writers.get(reg, ())
+            loads |= any(
+                self._parameter_of(at) == "" and not self._of_own_shared(at) for at in written
+            )
             counts |= self._counted.get(reg, frozenset())
         return MadeOf(frozenset(parameters), counts, loads, frozenset(symbols), self._scales(regs))
 
@@ -113,7 +119,8 @@ class Slices(Struct, frozen=True, dict=True):
             for index in self.cfg.writers.get(work.pop(), ()):
                 if not bounded and self.cfg.instructions[index].opcode in _MASKING:
                     continue
-                for reg in self._sources(index):
+                through = not bounded and self._of_own_shared(index)
+                for reg in (self._stored_in_shared or ()) if through else self._sources(index):
                     if reg not in seen:
                         seen.add(reg)
                         work.append(reg)
@@ -125,6 +132,26 @@ class Slices(Struct, frozen=True, dict=True):
         if self._parameter_of(index) is None and instruction.opcode not in _OF_LANES:
             guard = None if instruction.guard is None else instruction.guard.reg
             yield from (r for r in self.cfg.read[index] if r != guard)
+
+    def _of_own_shared(self, index: int) -> bool:
+        """Does an instruction load what plain stores of the kernel leave in shared memory?"""
+        one = self.cfg.instructions[index]
+        shared = one.opcode == "ld" and isa.space(one) == "shared"
+        return shared and self._stored_in_shared is not None
+
+    @cached_property
+    def _stored_in_shared(self) -> tuple[Reg, ...] | None:
+        """The registers that are stored in shared memory; None where more is written there."""
+        found: dict[Reg, None] = {}
+        for index in self.cfg.indices(self.cfg.order):
+            one = self.cfg.instructions[index]
+            touched = isa.effects(one.opcode, one.modifiers) & _CHANGES
+            if not touched or isa.space(one) not in ("shared", "generic", None):
+                continue
+            if one.opcode != "st" or isa.space(one) != "shared":
+                return None
+            found.update(dict.fromkeys(r for r in leaves(one.operands[1:]) if isinstance(r, Reg)))
+        return tuple(found)
 
     def _parameter_of(self, index: int) -> str | None:
         """The parameter that an instruction loads; "" for other memory, None where it is none."""

@@ -7,9 +7,10 @@ something else, is one that a caller avoids. So it is shown again with other cho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.correctness.evidence import Ran, ShownFault
 from ptxsw.correctness.natural import Natural
@@ -17,9 +18,8 @@ from ptxsw.correctness.origins import MadeOf, Slices
 from ptxsw.simt.state import Livelock, MemoryFault
 from ptxsw.verify.launches import Launch
 
-CONTENTS = ("iota", "zeros", "random")
 _FEW = (1, 2, 5)  # of what a number may count
-_FURTHER = 1031  # a stride that is no multiple of anything
+_FURTHER = 16411  # a stride that is no multiple of anything
 SHORT = 5  # by so much a number is less than what all threads cover, so that no block divides it
 _APART = 131  # between strides: more than most extents
 
@@ -70,8 +70,20 @@ class Promises(Struct, frozen=True):
     def _for_all_contents(self, evidence: ShownFault, launch: Launch) -> bool:
         """Whatever integers buffers hold, as long as they are in range: all different ones, if
         there are enough of those."""
-        return all(self._shown(evidence, self.natural.holding(launch, c)) for c in CONTENTS) or (
-            evidence.rule == "data-race" and self._in_range(evidence, launch)
+        holding = self.natural.holding
+        return (
+            self._with_different(evidence, launch, "iota")
+            and all(self._shown(evidence, holding(launch, c)) for c in ("zeros", "random"))
+        ) or (evidence.rule == "data-race" and self._in_range(evidence, launch))
+
+    def _with_different(self, evidence: ShownFault, launch: Launch, contents: str) -> bool:
+        """With integers that count up from 1 on. From 0 on they are the numbers of the threads
+        themselves, so that each has a place of its own: that is no promise in shared memory."""
+        shared = evidence.rule == "data-race" and evidence.shared
+        holding = self.natural.holding
+        return all(
+            self._shown(evidence, holding(launch, contents, first))
+            for first in ((1,) if shared else (0, 1))
         )
 
     def _in_range(self, evidence: ShownFault, launch: Launch) -> bool:
@@ -84,8 +96,10 @@ class Promises(Struct, frozen=True):
             middle = (low + high) // 2
             ran = self.run(self.natural.holding(launch, str(middle)))
             low, high = (low, middle) if isinstance(ran.error, MemoryFault) else (middle, high)
-        return low > 1 and all(
-            self._shown(evidence, self.natural.holding(launch, str(below))) for below in (low, 1)
+        return (
+            low > 1
+            and self._with_different(evidence, launch, str(low))
+            and self._shown(evidence, self.natural.holding(launch, "1"))
         )
 
     def _race(self, evidence: ShownFault, ran: Ran) -> bool:
@@ -98,18 +112,60 @@ class Promises(Struct, frozen=True):
         least = self.natural.extent(launch.block) - SHORT
         if any(self.natural.value(launch, name) < least for name in names):
             return False  # such a stride is shorter than a row
-        changed = [{name: _FURTHER} for name in names]
-        changed += [{name: 1} for name in self._numbers(origins.scales)]
-        if len(names) > 1:
-            changed.append({name: _APART**at for at, name in enumerate(names, 1)})
+        changed = [{name: 1} for name in self._numbers(origins.scales)]
         if not all(self._shown(evidence, self.natural.with_number(launch, c)) for c in changed):
             return False
+        if not self._with_strides(evidence, ran, names):
+            return False
         counts = self._numbers(origins.counts)
+        extent = self.natural.extent(launch.block)
+        as_it_is = all(self.natural.value(launch, name) >= extent for name in counts)
         return not counts or any(
-            self._in_one_iteration(evidence, self.natural.with_number(launch, values))
-            for number in (self.natural.extent(launch.block), 1)
-            for values in (dict.fromkeys(counts, number),)
+            self._in_one_iteration(evidence, changed)
+            for changed in (
+                *([launch] * as_it_is),
+                *(self.natural.with_number(launch, dict.fromkeys(counts, n)) for n in (extent, 1)),
+            )
         )
+
+    def _with_strides(self, evidence: ShownFault, ran: Ran, names: Sequence[str]) -> bool:
+        """Does a race stand when each of some strides grows, and all lie far apart? Where one says
+        how many threads come there, too, the grid grows with it."""
+        launch, with_number = ran.launch, self.natural.with_number
+        grown: dict[str, Launch] = {}
+        for name in names:
+            if self._shown(evidence, with_number(launch, {name: _FURTHER})):
+                continue
+            longer = self._covered(launch, name) if self._bounds(evidence, ran, name) else ()
+            shown = next((one for one in longer if self._shown(evidence, one)), None)
+            if shown is None:
+                return False
+            grown[name] = shown
+        if len(names) < 2:
+            return True
+        base = max(grown.values(), key=lambda one: one.threads, default=launch)
+        kept = {name: self.natural.value(one, name) for name, one in grown.items()}
+        others = [name for name in names if name not in grown]
+        first = 2 if grown else 1  # beyond what the others separate
+        apart = {name: _APART**at for at, name in enumerate(others, first)}
+        return self._shown(evidence, with_number(base, apart | kept))
+
+    def _bounds(self, evidence: ShownFault, ran: Ran, name: str) -> bool:
+        """Do fewer threads come to a race where a number is 1?"""
+        fewer = self.run(self.natural.with_number(ran.launch, {name: 1}))
+        return bool(fewer.executed) and all(
+            fewer.executed[index] < ran.executed[index] for index in evidence.key[1:]
+        )
+
+    def _covered(self, launch: Launch, name: str) -> Iterator[Launch]:
+        """With a larger number, and a grid whose threads along an axis are just as many."""
+        value, axes = self.natural.value(launch, name), self.natural.grid()
+        blocks = [value // b + 1 if n > 1 else n for b, n in zip(launch.block, axes, strict=True)]
+        x, y, z = blocks
+        wider = replace(launch, grid=(x, y, z))
+        for number in sorted({b * n for b, n in zip(launch.block, blocks, strict=True)}):
+            if number > value:
+                yield self.natural.with_number(wider, {name: number})
 
     def _in_one_iteration(self, evidence: ShownFault, launch: Launch) -> bool:
         """Does a launch show it, in which no thread executes an instruction twice?"""

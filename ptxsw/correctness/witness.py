@@ -37,6 +37,7 @@ _MODELS = 6  # of suspects, that launches are made of
 _SEEDS = (1, 2)  # of fuzzed schedules
 _STEPS, _WORK, _FEW = 1 << 13, 1 << 21, 1 << 11
 """Of groups of threads, in an invented launch: fewer, but not too few, where there are many."""
+_MORE_ROUNDS = (5, 17)  # one more than a compiler unrolls
 _LARGE = 1 << 12  # threads of a launch of which not all blocks are run
 
 
@@ -65,8 +66,10 @@ class _Search(Struct):
         natural = Natural(self.subject)
         self._try(_of_first_shape(natural))
         self._try(filter(None, map(natural.modelled, self.models)))
+        longer = _MORE_ROUNDS if natural.numbers and self._is_missed() else ()
+        self._try(_of_more_rounds(natural, natural.shapes[0], longer))
         if self._keys():
-            self._try(_of_other_shapes(natural))
+            self._try(_of_other_shapes(natural, longer))
         yield from self._judged(natural, told)
 
     def _given(self, launch: Launch) -> Ran:
@@ -96,6 +99,13 @@ class _Search(Struct):
             )
         return ran
 
+    def _is_missed(self) -> bool:
+        """Is there an access to which no thread of any launch came?"""
+        accesses = {access.index for access in self.subject.trace.accesses}
+        for ran in self.trials:
+            accesses = {i for i in accesses if not ran.executed or not ran.executed[i]}
+        return bool(accesses)
+
     def _spent(self) -> bool:
         return self._used() > SECONDS or self.subject.budget.spent()
 
@@ -114,14 +124,27 @@ class _Search(Struct):
             condition = self._condition(natural, key)
             if condition is None:
                 continue
-            for ran in self._showing(key):
-                evidence = ran.shows(key)
-                if evidence is None or (evidence.same and condition):
-                    continue
-                if promises.kept(evidence, ran):
-                    told.add(key)
-                    yield self._fault(evidence, self._reduced(ran, key), condition)
-                    break
+            ran = self._standing(promises, key, condition)
+            evidence = None if ran is None else ran.shows(key)
+            if ran is not None and evidence is not None:
+                told.add(key)
+                yield self._fault(evidence, self._reduced(ran, key), condition)
+
+    def _standing(self, promises: Promises, key: Key, condition: str) -> Ran | None:
+        """The first launch that shows a fault whatever a caller promises; None where there is none
+        in blocks of one of the shapes that show it."""
+        by_block: dict[Shape, list[tuple[ShownFault, Ran]]] = {}
+        for ran in self._showing(key):
+            evidence = ran.shows(key)
+            if evidence is not None and not (evidence.same and condition):
+                by_block.setdefault(ran.launch.block, []).append((evidence, ran))
+        first: Ran | None = None
+        for shown in by_block.values():
+            kept = next((ran for evidence, ran in shown if promises.kept(evidence, ran)), None)
+            if kept is None:
+                return None
+            first = first or kept
+        return first
 
     def _keys(self) -> list[Key]:
         """The faults that any launch showed, in the order of the text."""
@@ -194,8 +217,15 @@ def _of_first_shape(natural: Natural) -> Iterator[Launch]:
     yield from (natural.launch(block, _roomy(natural, block)) for block in others[:1])
 
 
-def _of_other_shapes(natural: Natural) -> Iterator[Launch]:
-    return (launch for block in natural.shapes[1:] for launch in _plain(natural, block))
+def _of_other_shapes(natural: Natural, rounds: Sequence[int]) -> Iterator[Launch]:
+    for block in natural.shapes[1:]:
+        yield from _plain(natural, block)
+        yield from _of_more_rounds(natural, block, rounds)
+
+
+def _of_more_rounds(natural: Natural, block: Shape, rounds: Sequence[int]) -> Iterator[Launch]:
+    """With numbers so large that a loop over the grid goes round so often."""
+    return (natural.launch(block, times * _roomy(natural, block)) for times in rounds)
 
 
 def _roomy(natural: Natural, block: Shape) -> int:
@@ -216,6 +246,8 @@ def _launches(natural: Natural, block: Shape) -> Iterator[Launch]:
     if any(map(natural.whole, natural.slots)):
         for contents in ("zeros", "random"):
             yield natural.launch(block, _roomy(natural, block), contents)
+        if natural.numbers:
+            yield natural.launch(block, 1, "random")
     if natural.waits:
         small = natural.launch(block, _roomy(natural, block))
         yield from (replace(small, seed=seed) for seed in _SEEDS)

@@ -85,6 +85,10 @@ SHOWN: dict[str, tuple[Block, str, str]] = {
     "bins": ((128, 1, 1), "data-race", "use an atomic operation"),
     "loaded_once": ((32, 1, 1), "deadlock", "write what they wait for"),
     "copy": ((64, 1, 1), "async-wait", "wait for the copy before line"),
+    "counted": ((64, 1, 1), "data-race", "put `__syncthreads()` between lines"),
+    "rows_off": ((32, 8, 1), "data-race", "let each block write elements of its own"),
+    "rounds": ((64, 1, 1), "data-race", "put `__syncthreads()` between lines"),
+    "placed": ((64, 1, 1), "data-race", "let one thread write it"),
 }
 ERRORS = {
     "data-race": "race", "async-wait": "a copy that", "divergent-barrier": "by part of a warp",
@@ -124,9 +128,9 @@ def test_a_fault_is_at_the_access_that_comes_second_and_names_the_byte() -> None
     assert len(fault.threads) == 2
     assert drawing(subject("shown", "transpose"), fault) == (
         "thread   at       instruction                 what it does",
-        "(0,1,0)  PTX 323  st.shared.f32 [%r17], %f1;  writes s[17]",
+        "(0,1,0)  PTX 330  st.shared.f32 [%r17], %f1;  writes s[17]",
         "                  -- no barrier --",
-        "(1,0,0)  PTX 337  ld.shared.f32 %f2, [%r21];  reads s[17]",
+        "(1,0,0)  PTX 344  ld.shared.f32 %f2, [%r21];  reads s[17]",
     )
 
 

@@ -40,6 +40,7 @@ class BruteForce(Races):
     before: list[int] = field(default_factory=list)
     quick: list[int] = field(default_factory=list)  # by program order and barriers alone
     last: dict[int, int] = field(default_factory=dict)  # moment, by thread
+    open: set[int] = field(default_factory=set)  # threads that have told nothing since that
     accesses: list[Access] = field(default_factory=list)
     fences: list[tuple[int, int, int, Any]] = field(default_factory=list)
     reads: dict[int, list[tuple[int, int, bool]]] = field(default_factory=lambda: defaultdict(list))
@@ -50,26 +51,44 @@ class BruteForce(Races):
         assert not self.before, "one chunk"
         self.padded = chunk.padded
 
-    def moment(self, thread: int, after: Any = (), fast: Any = ()) -> int:
+    def moment(self, thread: int, after: Any = (), met: tuple[int, int] = (0, 0)) -> int:
+        """A new one of a thread, after its last, and after others. `met` is what those have seen
+        that it met at a barrier, as `seen_by` tells it."""
         number = len(self.before)
-        known = quick = 1 << number
-        previous = self.last.get(thread)
-        for one in (*after, *fast, *(() if previous is None else (previous,))):
+        known, quick = (1 << number | one for one in met)
+        for one in after:
             known |= self.before[one]
-        for one in (*fast, *(() if previous is None else (previous,))):
-            quick |= self.quick[one]
+        previous = self.last.get(thread)
+        if previous is not None:
+            known |= self.before[previous]
+            quick |= self.quick[previous]
         self.before.append(known)
         self.quick.append(quick)
         self.last[thread] = number
+        self.open.discard(thread)
         return number
+
+    def seen_by(self, moments: Any) -> tuple[int, int]:
+        known = quick = 0
+        for one in moments:
+            known |= self.before[one]
+            quick |= self.quick[one]
+        return known, quick
+
+    def plainly(self, thread: int) -> int:
+        """The moment of a plain access: that of the one before, if nobody can tell them apart."""
+        if thread not in self.open:
+            self.moment(thread)
+            self.open.add(thread)
+        return self.last[thread]
 
     def meet(self, groups: dict[int, list[int]]) -> None:
         for threads in groups.values():
-            came = [self.moment(thread) for thread in threads]
-            seen = [one for thread in threads for one in self.reads[thread]]
+            met = self.seen_by([self.moment(thread) for thread in threads])
+            seen = list(dict.fromkeys(one for thread in threads for one in self.reads[thread]))
             for thread in threads:
-                self.moment(thread, fast=came)
-                self.reads[thread] = list(dict.fromkeys(seen))
+                self.moment(thread, met=met)
+                self.reads[thread] = list(seen)
 
     def blocks_met(self, chunk: Any, idx: Any) -> None:
         groups: dict[int, list[int]] = defaultdict(list)
@@ -92,9 +111,10 @@ class BruteForce(Races):
         return told
 
     def go_on(self, told: Any, waiting: Any, blocks: Any) -> None:
+        met = {block: self.seen_by(came) for block, (came, _) in (told or {}).items()}
         for thread in waiting.tolist():
-            came, seen = told[thread // self.padded]
-            self.moment(thread, fast=came)
+            _, seen = told[thread // self.padded]
+            self.moment(thread, met=met[thread // self.padded])
             self.reads[thread] = list(dict.fromkeys(self.reads[thread] + seen))
         for block in blocks.tolist():
             del told[block]
@@ -134,7 +154,7 @@ class BruteForce(Races):
                 if element < len(values):
                     value = int(np.broadcast_to(values[element], len(idx))[at])
                 after = self.strongly(thread, where, write, ordering)
-                node = self.moment(thread, after)
+                node = self.moment(thread, after) if ordering.strong else self.plainly(thread)
                 self.accesses.append(
                     Access(
                         thread,
@@ -197,13 +217,15 @@ class BruteForce(Races):
         found: Told = set()
         torn: set[tuple[int, int]] = set()
         same: list[tuple[set[tuple[int, int]], bool, int, int]] = []
-        by_word: dict[tuple[int, int], list[Access]] = defaultdict(list)
+        read: dict[tuple[int, int], list[Access]] = defaultdict(list)
+        written: dict[tuple[int, int], list[Access]] = defaultdict(list)
         for two in self.accesses:
             region, low, size = two.where
-            words_of = range(low // 4, (low + size - 1) // 4 + 1)
-            earlier = [one for word in words_of for one in by_word[region, word]]
+            words_of = [(region, word) for word in range(low // 4, (low + size - 1) // 4 + 1)]
+            earlier = [one for word in words_of for one in written[word]]
+            earlier += [one for word in words_of if two.write for one in read[word]]
             for word in words_of:
-                by_word[region, word].append(two)
+                (written if two.write else read)[word].append(two)
             for one in earlier:
                 kind = self.kind(one, two)
                 if not kind:

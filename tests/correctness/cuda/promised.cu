@@ -312,3 +312,36 @@ K odd_tile(const double *in, double *out, int w, int h) {
     for (int j = threadIdx.y; j < 24; j += 8)
         if (xo < h && yo + j < w) out[(size_t)(yo + j) * h + xo] = t[threadIdx.x][j];
 }
+
+// Elements of one colour, which have no neighbour in common.
+K of_one_colour(float *x, const int *of_colour, const int *next, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    int e = of_colour[i];
+    x[e] += 1;
+    x[next[e]] += 1;
+}
+K one_to_the_right(float *out, int ld, int w, int h) {  // ld > w
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < w && y < h) out[y * ld + x + 1] = x;
+}
+K inside(float *out, int ld, int h) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x + 1 < ld && y < h) out[y * ld + x + 1] = x;
+}
+K slices(float *out, int stride, int w, int h) {  // stride >= w * h
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < w && y < h) out[blockIdx.z * stride + y * w + x] = x;
+}
+K slices_of_64_rows(float *out, int stride) {  // stride >= 64 times the height
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x < 64) out[blockIdx.z * stride + y * 64 + x] = x;
+}
+K by_a_sum(float *out, const int *length, int n) {  // lengths that add up to a place in `out`
+    __shared__ int s[64];
+    s[threadIdx.x] = length[blockIdx.x * 64 + threadIdx.x];
+    __syncthreads();
+    int at = 0;
+    for (int j = 0; j < threadIdx.x; j++) at += s[j];
+    out[blockIdx.x * n + at] = threadIdx.x;
+}

@@ -150,3 +150,45 @@ K warps(float *out, const float *in) {
 K rarely(float *out, int n) {
     if (blockIdx.x == 9 && n == 777) out[threadIdx.x / 2] = threadIdx.x;
 }
+
+#define COUNTED(name, barrier) K name(const unsigned char *in, int *out, int n) { \
+    __shared__ int s[256]; \
+    for (int k = threadIdx.x; k < 256; k += 64) s[k] = 0; \
+    barrier; \
+    int i = blockIdx.x * 64 + threadIdx.x; \
+    if (i < n) atomicAdd(&s[in[i]], 1); \
+    __syncthreads(); \
+    for (int k = threadIdx.x; k < 256; k += 64) atomicAdd(&out[k], s[k]); }
+COUNTED(counted, )
+COUNTED(counted_ok, __syncthreads())
+
+// The last element of a row is the first one of the next.
+#define ROWS(name, off) K name(float *out, const float *in, int h, int w) { \
+    int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y; \
+    if (x < w && y < h) { \
+        out[2 * y * w + x] = in[y * w + x]; \
+        out[(2 * y + 1) * w + x + off] = in[y * w + x] * 2; } }
+ROWS(rows_off, 1)
+ROWS(rows_off_ok, 0)
+
+// Only a loop that goes round often comes by its fourth copy.
+#define ROUNDS(name, off) K name(float *out, const float *in, int n) { \
+    int step = gridDim.x * 64, i = blockIdx.x * 64 + threadIdx.x; \
+    for (; i + 3 * step < n; i += 4 * step) { \
+        out[i] = in[i]; out[i + step] = in[i + step]; out[i + 2 * step] = in[i + 2 * step]; \
+        out[i + 3 * step + off] = in[i + 3 * step]; } }
+ROUNDS(rounds, -1)
+ROUNDS(rounds_ok, 0)
+
+#define PLACED(name, other) K name(const int *key, int *out, int bit) { \
+    __shared__ int zeros[2]; \
+    int t = threadIdx.x, warp = t / 32, lane = t % 32; \
+    bool one = key[blockIdx.x * 64 + t] >> bit & 1; \
+    unsigned ones = __ballot_sync(~0u, one), below = (1u << lane) - 1; \
+    if (lane == 0) zeros[warp] = 32 - __popc(ones); \
+    __syncthreads(); \
+    int place = one ? zeros[0] + zeros[1] + __popc(ones & below) + (warp ? 32 - zeros[0] : 0) \
+                    : __popc(~ones & below) + (warp ? zeros[other] : 0); \
+    out[blockIdx.x * 64 + place] = t; }
+PLACED(placed, 1)
+PLACED(placed_ok, 0)
