@@ -6,7 +6,7 @@ plateau behind it the best (Orion's two findings)?
 Each kernel is run on the launch that was prepared for timing, at each number of resident blocks
 that can be had without other work: fewer blocks by dynamic shared memory that nobody uses, the code
 as it is; more blocks by `.maxnreg`, which lets ptxas spill. Kernels that know how much shared
-memory they have are left out, and those whose grid is too small to fill the device.
+memory they have are left out, and those with fewer blocks than the device has multiprocessors.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ TABLE = "occupancy.csv"
 AS_IT_IS, PADDED, LIMITED = "as it is", "padded", "maxnreg"
 _EFFORT = Effort(samples=10, fresh=True)
 _SIZES = re.compile(r"%(dynamic|total)_smem_size")
-_WAVES = 2  # of blocks, at the least, so that more resident blocks could be used
 
 
 class Point(Struct, frozen=True):
-    """A kernel at one occupancy. `shared` counts static and dynamic bytes of a block, `local` is in
-    bytes of a thread, times are in seconds: a median and quartiles. `wrong` says why there is no
-    time."""
+    """A kernel at one occupancy: so many blocks may be resident, and the share of all warps that
+    are, which is less where the grid has fewer blocks. `shared` counts static and dynamic bytes of
+    a block, `local` is in bytes of a thread, times are in seconds: a median and quartiles. `wrong`
+    says why there is no time."""
 
     kernel: str
     way: str
@@ -91,17 +91,18 @@ def points(driver: Driver, prepared: Prepared, kernel: Kernel, processors: int) 
     shape = _shape(driver, prepared, kernel, launch)
     now, _ = shape.blocks(registers=shape.registers, shared=shape.shared)
     x, y, z = launch.grid
-    if _SIZES.search(text) or now == 0 or x * y * z < _WAVES * now * processors:
+    if _SIZES.search(text) or now == 0 or x * y * z < processors:
         return []
+    there = x * y * z / processors
     function = parse(text).kernel(kernel.entry)
     original = Variant(ORIGINAL, "", text, cubin=prepared.cubin(kernel.versions[0]))
     limited = list(_limited(text, kernel.entry, shape))
     as_it_is, *rows = measure(driver, function, [original, *limited], launch, effort=_EFFORT)
-    found = [_point(AS_IT_IS, as_it_is, shape, shape.shared)]
-    found += [_point(row.scheme, row, shape, shape.shared) for row in rows]
-    for padded in _padded(shape, launch):
+    found = [_point(AS_IT_IS, as_it_is, shape, shape.shared, there)]
+    found += [_point(row.scheme, row, shape, shape.shared, there) for row in rows]
+    for padded in _padded(shape, launch, there):
         (row,) = measure(driver, function, [original], padded, effort=_EFFORT)
-        found.append(_point(PADDED, row, shape, shape.static + padded.shared))
+        found.append(_point(PADDED, row, shape, shape.static + padded.shared, there))
     return sorted(found, key=lambda point: (point.blocks, point.registers))
 
 
@@ -125,9 +126,9 @@ def _limited(text: str, entry: str, shape: Shape) -> Iterator[Variant]:
             yield Variant(f"{LIMITED} {step.at}", "", apply(text, tuple(edits)))
 
 
-def _padded(shape: Shape, launch: PreparedLaunch) -> Iterator[PreparedLaunch]:
+def _padded(shape: Shape, launch: PreparedLaunch, there: float) -> Iterator[PreparedLaunch]:
     """The launch with so much more dynamic shared memory that one block fewer is resident, again
-    and again."""
+    and again; where that is fewer than the blocks that are `there` for a multiprocessor."""
     most, shared = limits(shape.arch).block_shared, shape.shared
     while True:
         resident = occupancy(
@@ -144,15 +145,17 @@ def _padded(shape: Shape, launch: PreparedLaunch) -> Iterator[PreparedLaunch]:
         if resident.blocks <= 1 or step is None or step.at > most:
             return
         shared = step.at
-        yield replace(launch, shared=shared - shape.static)
+        if step.blocks < there:
+            yield replace(launch, shared=shared - shape.static)
 
 
-def _point(way: str, row: Measured, shape: Shape, shared: int) -> Point:
+def _point(way: str, row: Measured, shape: Shape, shared: int, there: float) -> Point:
     registers = row.registers or shape.registers
     blocks, fraction = shape.blocks(registers=registers, shared=shared)
     low, high = row.quartiles or (None, None)
+    used = fraction * min(1.0, there / blocks) if blocks else 0.0
     return Point(
-        row.kernel, way, blocks, fraction, registers, row.local, shared, row.seconds, low, high,
+        row.kernel, way, blocks, used, registers, row.local, shared, row.seconds, low, high,
         row.wrong,
     )  # fmt: skip
 

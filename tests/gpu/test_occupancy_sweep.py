@@ -23,7 +23,7 @@ def test_fewer_blocks_by_memory_that_nobody_uses(
     write(tmp_path, Manifest("", "", "", "sm_90", 0.002, (kernel,), (), ()), texts)
     prepared = Prepared(tmp_path)
     assert occupancy.points(InterpreterDriver(), prepared, kernel, 1 << 20) == []  # too few blocks
-    found = occupancy.points(InterpreterDriver(), prepared, kernel, 0)
+    found = occupancy.points(InterpreterDriver(), prepared, kernel, 1)
     blocks = [point.blocks for point in found]
     assert blocks == list(range(1, blocks[-1] + 1))
     assert [point.way for point in found] == [PADDED] * (len(found) - 1) + [AS_IT_IS]
