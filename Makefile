@@ -6,7 +6,10 @@ BIN := $(VENV)/bin
 # Three, since tests wait for programs; a file on one worker, since its tests share what they make.
 PYTEST_FLAGS ?= -n 3 --dist loadfile
 
-.PHONY: help demo test slow verify-all lint types imports check docs locked clean
+# The version that is tested; the package itself takes a range.
+Z3 := z3-solver==$(shell sed -n '/^name = "z3-solver"/{n;s/.*"\(.*\)"/\1/p;}' uv.lock)
+
+.PHONY: help demo test slow verify-all newest lint types imports check docs packages release locked clean
 
 ## help: what each target does
 help:
@@ -28,6 +31,12 @@ slow: $(VENV)/dev.stamp
 verify-all: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.verify.matrix --log benchmarks/results/verify-all.txt
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow tests/verify tests/sass
+
+## newest: what asks Z3, with the newest dependencies that are allowed, in build/newest
+newest: $(VENV)/bin/python
+	$(MAKE) VENV=build/newest Z3=z3-solver build/newest/dev.stamp
+	build/newest/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e .
+	build/newest/bin/python -m pytest $(PYTEST_FLAGS) tests/terms tests/facts tests/semantics tests/validate tests/rewrites
 
 ## check: style, types, import contracts
 check: lint types imports
@@ -52,21 +61,33 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[ptxas]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[ptxas]' '$(Z3)'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' '$(Z3)'
 	touch $@ $(VENV)/demo.stamp
 
 $(VENV)/docs.stamp: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' '$(Z3)'
+	touch $@
+
+## packages: the recipes, the image, the workflows and the wheel, as far as no network is needed
+packages: $(VENV)/release.stamp
+	$(BIN)/python -m pytest -n 0 -m "slow or not slow" tests/repository/test_packages.py
+
+## release: wheel, sdist, recipes, notes and checksums, in dist/ (REPOSITORY=someone/ptxsw TAG=v0.2.0)
+release: $(VENV)/release.stamp
+	$(BIN)/python release/make.py
+
+$(VENV)/release.stamp: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[release]' '$(Z3)'
 	touch $@
 
 ## locked: the environment that uv.lock describes, for all of the above
 locked:
-	uv sync --locked --extra dev --extra docs
-	touch $(VENV)/demo.stamp $(VENV)/dev.stamp $(VENV)/docs.stamp
+	uv sync --locked --extra dev --extra docs --extra release
+	touch $(VENV)/demo.stamp $(VENV)/dev.stamp $(VENV)/docs.stamp $(VENV)/release.stamp
 
 clean:
 	rm -rf site demo-out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # `typing` itself would double what the stand-in costs a 
 if TYPE_CHECKING:
     from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Options", "ParseError", "Prediction", "PtxError", "Report", "Result", "SymbolicStep",

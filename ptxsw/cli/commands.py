@@ -15,7 +15,6 @@ from ptxsw.cli import (
     optimize,
     predict,
     report,
-    reproduce,
     standin,
     tune,
     verify,
@@ -25,7 +24,7 @@ from ptxsw.cli.files import CommandError
 
 __all__ = [
     "analyze", "app", "assemble", "check", "explain_rule", "optimize", "predict", "report",
-    "reproduce", "standin", "tune", "verify",
+    "standin", "tune", "verify",
 ]  # fmt: skip
 
 

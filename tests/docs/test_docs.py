@@ -245,7 +245,7 @@ def test_every_file_that_is_named_exists() -> None:
     """Code, tests, tables and pages, by their path or by the end of it."""
     files = [
         "/" + str(path.relative_to(ROOT))
-        for top in ("ptxsw", "tests", "benchmarks", "docs", "examples")
+        for top in ("ptxsw", "tests", "benchmarks", "docs", "examples", "release")
         for path in (ROOT / top).rglob("*")
     ]
     for document in DOCUMENTS:

@@ -59,11 +59,12 @@ def test_the_hosted_run_is_ours() -> None:
     hosted = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     first, second, third = re.split(r"(?<=\n)  (?:everything|nightly):", hosted)
     assert "run: bash .ci/run\n" in first and "run: sh .ci/everything\n" in second
-    assert "run: make slow\n" in third
+    assert "run: make slow\n" in third and "run: make newest\n" in third
+    assert "run: make packages\n" in first
     assert f"path: .pytest_cache/v/{LAST}\n" in first
     assert f"path: .pytest_cache/v/{LAST.partition('/')[0]}\n" in second
     least = PROJECT["project"]["requires-python"].removeprefix(">=")
-    assert f'python: ["{least}", "3.12", "3.13"]\n' in first
+    assert f'python: ["{least}", "3.12", "3.13", "3.14"]\n' in first
 
 
 def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
