@@ -70,7 +70,7 @@ class Shape(Struct, frozen=True):
     static: int
     dynamic: int
 
-    def blocks(self, registers: int, shared: int) -> tuple[int, float]:
+    def blocks(self, *, registers: int, shared: int) -> tuple[int, float]:
         """Resident blocks of a multiprocessor, and the share of its warps."""
         resident = occupancy(
             self.arch, block_threads=self.threads, registers=registers, shared=shared
@@ -89,7 +89,7 @@ def points(driver: Driver, prepared: Prepared, kernel: Kernel, processors: int) 
     text = prepared.text(kernel.versions[0])
     launch = word_launch(kernel.timed.launch)
     shape = _shape(driver, prepared, kernel, launch)
-    now, _ = shape.blocks(shape.registers, shape.shared)
+    now, _ = shape.blocks(registers=shape.registers, shared=shape.shared)
     x, y, z = launch.grid
     if _SIZES.search(text) or now == 0 or x * y * z < processors:
         return []
@@ -118,7 +118,7 @@ def _shape(driver: Driver, prepared: Prepared, kernel: Kernel, launch: PreparedL
 
 def _limited(text: str, entry: str, shape: Shape) -> Iterator[Variant]:
     """The kernel under each limit of registers that lets more blocks in."""
-    now, _ = shape.blocks(shape.registers, shape.shared)
+    now, _ = shape.blocks(registers=shape.registers, shared=shape.shared)
     function = parse(text).kernel(entry)
     for step in register_steps(shape.arch, block_threads=shape.threads, shared=shape.shared):
         if step.blocks > now:
@@ -151,7 +151,7 @@ def _padded(shape: Shape, launch: PreparedLaunch, there: float) -> Iterator[Prep
 
 def _point(way: str, row: Measured, shape: Shape, shared: int, there: float) -> Point:
     registers = row.registers or shape.registers
-    blocks, fraction = shape.blocks(registers, shared)
+    blocks, fraction = shape.blocks(registers=registers, shared=shared)
     low, high = row.quartiles or (None, None)
     used = fraction * min(1.0, there / blocks) if blocks else 0.0
     return Point(
