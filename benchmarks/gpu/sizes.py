@@ -198,6 +198,11 @@ def _three_outputs(program: Program, share: float) -> Large:
     return _launch(_blocks(n), _THREADS, args, 5 * 4 * n)
 
 
+def _arms(program: Program, share: float) -> Large:
+    n = _scaled(_TOTAL // 4, share)
+    return _launch(_blocks(n), _THREADS, (n, _blank(n), _random(4 * n)), 4 * 6 * n)
+
+
 def _z_march(program: Program, share: float) -> Large:
     nx, ny, nz = 512, _scaled(256, share), 256
     n = nx * ny * nz
@@ -315,6 +320,7 @@ _MADE: Mapping[str, Made] = {
     "dct": _dct, "lu": _lu, "alignment": _alignment, "reduction": _reduction,
     "bitreversal": _bitreversal, "scan": _scan, "bitonic": _bitonic,
     "column_scale": _column_scale, "three_outputs": _three_outputs, "z_march": _z_march,
+    "arms": _arms,
     "stencil7": _stencil7, "fdtd2d": _fdtd2d, "jacobi": _jacobi, "thomas": _thomas,
     "row_sums": _row_sums, "jagged": _jagged, "gather": _gather, "forces": _forces,
     "neighbours": _strided, "edges": _edges, "box": _box, "stencil": _stencil,

@@ -35,6 +35,15 @@ def _three_outputs() -> Run:
     return launched(*_ACROSS, (_COUNT,), {"x": x, "y": y}, out)
 
 
+def _arms() -> Run:
+    before = noise((_COUNT, 4))
+    wet, depth, visits, slope = before.T
+    after = before.copy()
+    after[:, 2] = np.where(wet > 0.5, visits + _F(1), visits)
+    flow = np.where(wet > 0.5, depth * _F(3) + slope, np.sqrt(depth) - slope)
+    return launched(*_ACROSS, (_COUNT,), {"cells": before}, {"flow": flow, "cells": after})
+
+
 # ---------------------------------------------------------------- what the iteration before has
 # loaded
 
@@ -190,6 +199,7 @@ def _one(name: str, run: _Sized, sums: int, least: int = 0) -> Program:
 def _programs() -> Iterator[Program]:
     yield _one("column_scale", _column_scale, 1)
     yield Program("three-outputs", "three_outputs", {}, (_three_outputs,))
+    yield Program("arms", "arms", {}, (_arms,))
     yield _one("z_march", _z_march, 4)
     yield _one("stencil7", _stencil7, 8)
     yield _one("row_sums", _row_sums, 2)

@@ -19,9 +19,11 @@ from ptxsw.ptx.ir import (
     Instruction,
     Int,
     Label,
+    Mem,
     Operand,
     Reg,
     Special,
+    Symbol,
     Vec,
 )
 from ptxsw.ptx.source import Source, Span
@@ -262,6 +264,14 @@ def elements(instruction: Instruction) -> tuple[Operand, ...]:
     """The registers that a load writes, or the values that a store writes, in order."""
     operand = instruction.operands[0 if instruction.opcode == "ld" else 1]
     return operand.elements if isinstance(operand, Vec) else (operand,)
+
+
+def place(operand: Mem) -> str:
+    """An address as it stands in an access."""
+    base = operand.base
+    name = base.name if isinstance(base, (Reg, Symbol)) else written(base)
+    offset = operand.offset + (base.offset if isinstance(base, Symbol) else 0)
+    return f"[{name}+{offset}]" if offset else f"[{name}]"
 
 
 def with_operands(text: str, instruction: Instruction, operands: Mapping[int, str]) -> str:

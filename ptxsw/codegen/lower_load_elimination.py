@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from ptxsw.changes.change import Line
 from ptxsw.changes.claim import Claim
-from ptxsw.codegen.builder import Builder, elements, with_operands
+from ptxsw.codegen.builder import Builder, elements, place, with_operands
 from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
+from ptxsw.codegen.overflow_checks import computed_again, renamed
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Reg
+from ptxsw.ptx.ir import Function, Reg
 
 
 class KeptValue(Struct, frozen=True):
@@ -42,6 +43,46 @@ class JoinedLoad(Struct, frozen=True):
         """What a report says of it."""
         ways = [line(end) for end, _ in self.predecessors]
         return {"source_line": line(self.sources[0]), "ways": ways}
+
+
+class LoadBeforeBranch(Struct, frozen=True):
+    """All ways behind the branch `before` make one of `loads`: the first of them is made before the
+    branch, where the instructions `computed` make its address."""
+
+    before: int
+    loads: tuple[int, ...]
+    computed: tuple[int, ...]
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it."""
+        return {"branch_line": line(self.before), "load_lines": sorted(map(line, self.loads))}
+
+
+def lower_hoisted(
+    builder: Builder, text: str, function: Function, details: Iterable[LoadBeforeBranch]
+) -> None:
+    """Write loads before branches; `text` is that of the whole module."""
+    for detail in details:
+        names: dict[str, str] = {}
+        lines = [
+            computed_again(
+                text, function, builder.instructions[position], names,
+                lambda kind: builder.register("ahead", kind),
+            )
+            for position in detail.computed
+        ]  # fmt: skip
+        load = builder.instructions[detail.loads[0]]
+        early = tuple(
+            builder.register("before", f"b{builder.width(reg)}")
+            for reg in elements(load)
+            if isinstance(reg, Reg)
+        )
+        dest = early[0] if len(early) == 1 else f"{{{', '.join(early)}}}"
+        where = renamed(place(isa.address(load)), names)
+        lines.append(f"{load.name} {dest}, {where};")
+        builder.before(detail.before, *lines)
+        for at in detail.loads:
+            builder.replace(at, *_moves(builder, at, early))
 
 
 def lower_joins(builder: Builder, text: str, details: Iterable[JoinedLoad]) -> None:

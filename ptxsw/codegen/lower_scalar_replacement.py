@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from ptxsw.changes.change import Change, Line
-from ptxsw.codegen.builder import Builder, Insertions, elements, written
+from ptxsw.codegen.builder import Builder, Insertions, elements, place, written
 from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
 from ptxsw.codegen.loop_guard import GuardedLoop, write_test
 from ptxsw.codegen.overflow_checks import computed_again, renamed
@@ -102,13 +102,6 @@ def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:
     return None
 
 
-def _place(operand: Mem) -> str:
-    base = operand.base
-    name = base.name if isinstance(base, (Reg, Symbol)) else written(base)
-    offset = operand.offset + (base.offset if isinstance(base, Symbol) else 0)
-    return f"[{name}+{offset}]" if offset else f"[{name}]"
-
-
 class Lowering:
     """Writes the changes of one kernel."""
 
@@ -135,7 +128,7 @@ class Lowering:
             computed_again(self.text, self.function, self.cfg.instructions[position], names, new)
             for position in computed
         ]
-        return lines, renamed(_place(at), names)
+        return lines, renamed(place(at), names)
 
     def _lines(self, header: int) -> Insertions:
         """The lines of a loop, where they are written."""
@@ -196,12 +189,12 @@ class Lowering:
     def _load_in_front(
         self, header: int, instruction: Instruction, computed: Iterable[int], held: Sequence[str]
     ) -> None:
-        lines, place = self.address_again(
+        lines, where = self.address_again(
             computed, isa.address(instruction), lambda kind: self.builder.register("ahead", kind)
         )
         dest = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
         in_front = self.front.setdefault(header, [])
-        in_front += [*lines, f"{instruction.name} {dest}, {place};"]
+        in_front += [*lines, f"{instruction.name} {dest}, {where};"]
 
     def _moves(self, dests: Sequence[Operand], held: Sequence[str]) -> list[str]:
         return [
@@ -286,7 +279,7 @@ class Lowering:
             lines.replace(at, *self._moves(elements(instructions[at]), held))
         last = instructions[detail.stores[-1]]
         value = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
-        store = f"{last.name} {_place(isa.address(last))}, {value};"
+        store = f"{last.name} {place(isa.address(last))}, {value};"
         loop = self.cfg.loops[detail.header]
         for source, target in loop.exits:
             end = self.cfg.blocks[source].end - 1

@@ -195,14 +195,15 @@ class Pairs:
         return True
 
 
-def same_bytes(trace: Trace) -> list[list[Access]]:
+def same_bytes(trace: Trace, *, constant: bool = False) -> list[list[Access]]:
     """The accesses that can be followed and meet others, a load among them: those of the same
-    bytes as the same type together, in the order of the text."""
+    bytes as the same type together, in the order of the text. Loads by `.nc` only if `constant`,
+    and then they alone."""
     places = [(access, place) for access in trace.accesses if (place := _place(access)) is not None]
     met = Counter(place for _, place in places)
     groups: dict[tuple[object, ...], list[Access]] = {}
     for access, place in places:
-        key = _key(access, place) if met[place] > 1 else None  # most stand alone
+        key = _key(access, place, constant) if met[place] > 1 else None  # most stand alone
         if key is not None and trace.cfg.block_of[access.index] in trace.cfg.rank:
             groups.setdefault(key, []).append(access)
     several = (group for group in groups.values() if len(group) > 1)
@@ -217,11 +218,11 @@ def _place(access: Access) -> Term | None:
     return places.pop() if len(places) == 1 else None
 
 
-def _key(access: Access, place: Term) -> tuple[object, ...] | None:
+def _key(access: Access, place: Term, constant: bool) -> tuple[object, ...] | None:
     """What accesses of the same bytes as the same type have in common; None where an access is
     none that can be followed."""
     instruction = access.instruction
-    if not is_plain(instruction) or "nc" in instruction.modifiers:
+    if not is_plain(instruction) or ("nc" in instruction.modifiers) != constant:
         return None
     return access.space, place, isa.access_type(instruction), access.elements
 

@@ -19,8 +19,16 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ptxsw.changes.change import Change, Refusal
+from ptxsw.changes.plan import ServedLoad
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue, lower, lower_joins
+from ptxsw.codegen.lower_load_elimination import (
+    JoinedLoad,
+    KeptValue,
+    LoadBeforeBranch,
+    lower,
+    lower_hoisted,
+    lower_joins,
+)
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import LOAD_ELIMINATION, Choice, Kernel, Outcome, leads
@@ -43,6 +51,7 @@ class LoadElimination:
             yield from joint.find(kernel) if leads(self.name, kernel) else ()
             return
         from ptxsw.rewrites.available_loads import available_loads, same_bytes
+        from ptxsw.rewrites.hoisted_loads import hoisted_loads
         from ptxsw.rewrites.partial_loads import joined_loads
 
         meeting = same_bytes(kernel.trace)
@@ -52,9 +61,16 @@ class LoadElimination:
         joined = list(joined_loads(kernel, meeting, frozenset(served)))
         at_joins = {one.at for one in joined}
         kept = [*(one for one in kept if one.at not in at_joins), *joined]
+        # A load that stands for others stays where it is.
+        changes = [one for one in (*kept, *planned) if isinstance(one, Change)]
+        used = frozenset(at for change in changes for at in _used(change))
+        meeting += same_bytes(kernel.trace, constant=True)
+        before = list(hoisted_loads(kernel, meeting, used))
+        moved = {at for one in before if isinstance(one, Change) for at in one.replaces}
+        kept = [*(one for one in kept if one.at not in moved), *before]
         served = {one.at for one in kept if isinstance(one, Change)}
         copied = {one.at for one in planned if isinstance(one, Change)} - served
-        told = {one.at for one in kept} - copied
+        told = ({one.at for one in kept} | moved) - copied
         yield from (one for one in kept if one.at not in copied)
         yield from (one for one in planned if isinstance(one, Choice) or one.at not in told)
 
@@ -64,10 +80,24 @@ class LoadElimination:
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
+        early = [c.detail for c in changes if isinstance(c.detail, LoadBeforeBranch)]
         kept = [c.detail for c in changes if isinstance(c.detail, KeptValue)]
         joined = [c.detail for c in changes if isinstance(c.detail, JoinedLoad)]
-        planned = [c for c in changes if not isinstance(c.detail, KeptValue | JoinedLoad)]
+        own = KeptValue | JoinedLoad | LoadBeforeBranch
+        planned = [c for c in changes if not isinstance(c.detail, own)]
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+        lower_hoisted(builder, kernel.text, kernel.function, early)
         lower_joins(builder, kernel.text, joined)
         lower(builder, kernel.text, kept)
         return (*(joint.lower(kernel, planned) if planned else ()), *builder.edits())
+
+
+def _used(change: Change) -> Iterator[int]:
+    """The accesses that a change replaces, or takes values from."""
+    yield from change.replaces
+    if isinstance(change.detail, JoinedLoad):
+        yield from change.detail.sources
+    elif isinstance(change.detail, ServedLoad):
+        yield from (part.source for part in change.detail.parts)
+    elif change.source is not None:
+        yield change.source
