@@ -75,13 +75,15 @@ def _with_order(subject: Subject, found: tuple[Touch, ...], proof: Proof) -> Pro
 
 
 class Unordered(Struct, frozen=True):
-    """Two touches that nothing orders, of one block or of two."""
+    """Two touches that nothing orders, of one block or of two; or of one thread, while a copy
+    lasts."""
 
     first: Touch
     second: Touch
     same_block: bool
     facts: tuple[IterationFact, ...] = ()
     differs: tuple[Term, ...] = ()  # one of these is another one in the second thread
+    same_thread: bool = False
 
 
 def unordered(
@@ -154,6 +156,7 @@ def meeting(subject: Subject, pair: Unordered) -> Meeting:
         dict(told(AHEAD)),
         (*mine.items(), *((header, -1 - count) for header, count in theirs.items())),
         pair.differs,
+        pair.same_thread,
     )
 
 
@@ -161,12 +164,16 @@ def _in_iterations(subject: Subject, access: Access, counts: Mapping[int, int]) 
     """An access in iterations of given numbers."""
     if not counts:
         return access
-    terms, facts = subject.trace.terms, subject.trace.loop_facts
+    trace, terms = subject.trace, subject.trace.terms
+    labels = {f.label: counts[h] for h, f in trace.loop_facts.items() if h in counts}
     numbers: dict[Term, Term] = {}
-    for header in counts:
-        if header in facts:
-            count = terms.iteration(facts[header].label)
-            numbers[count] = terms.const(counts[header], count.width)
+    for label, number in labels.items():
+        count = terms.iteration(label)
+        numbers[count] = terms.const(number, count.width)
+    for atom, listed in trace.iterations.items():
+        number = labels.get(atom.of[0], len(listed))
+        if number < len(listed):
+            numbers[atom] = listed[number].value
 
     def now(term: Term) -> Term:
         return substitute(terms, term, numbers.get)
@@ -259,6 +266,8 @@ class _Question:
 
     def _words(self, pair: Unordered) -> str:
         one, two = (self._subject.line(t.index) for t in (pair.first, pair.second))
+        if pair.same_thread:
+            return f"line {two} may touch what line {one} copies"
         where = "" if pair.same_block else " of two blocks"
         if one == two:
             return f"two threads{where} may meet at line {one}"

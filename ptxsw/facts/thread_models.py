@@ -64,7 +64,7 @@ class ModelSearch:
 
     def launch(self, other: OtherThread) -> tuple[Term, ...]:
         """That t and u are two different threads of one launch."""
-        key = other.same_block, other.differs
+        key = other.same_block, other.differs  # none for one thread
         known = self._launches.get(key)
         if known is None:
             known = self._launches[key] = tuple(self._launch(other))
@@ -85,6 +85,8 @@ class ModelSearch:
             yield from {terms.ult(mine, size): 0, terms.ult(other(mine), size): 0}
             # So the number of a thread along an axis is below 2^31, whatever the block is.
             yield terms.ule(size, terms.const(_MOST_BLOCKS, 32))
+        if other.same_thread:
+            return
         different = terms.const(0, 1)
         for value in other.differs:
             different = terms.or_(different, terms.not_(terms.eq(value, other(value))))

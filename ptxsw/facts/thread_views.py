@@ -39,6 +39,10 @@ COMMON = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
 """What all threads share, but for what is of a thread's local memory: that varies over lanes."""
 
 
+BY_TURNS = "/turns"
+"""Ends the label of a loop where iterations are counted in turns of a ring (`ring_turns`)."""
+
+
 class Dimensions:
     """Which axes of block and grid a kernel reads. The others have one thread, or one block."""
 
@@ -90,16 +94,18 @@ class ThreadViews:
         return substitute(self.terms, term, self._leaf, self._memo)
 
     def other(
-        self, same_block: bool, counters: Counters, differs: Iterable[Term] = ()
-    ) -> OtherThread:
+        self, same_block: bool, counters: Counters, differs: Iterable[Term] = (),
+        same_thread: bool = False,
+    ) -> OtherThread:  # fmt: skip
         """The eyes of thread u. Of the values `differs`, one at least is another one there; without
-        them, it is the place of the thread or of its block."""
+        them, it is the place of the thread or of its block. `same_thread`: u is t at another
+        time."""
         known = {header: ahead for header, ahead in counters.items() if ahead is not None}
         apart = tuple(map(self.own, differs)) or self._place(same_block)
-        key = same_block, frozenset(known.items()), apart
+        key = same_block, frozenset(known.items()), () if same_thread else apart
         view = self._others.get(key)
         if view is None:
-            view = self._others[key] = OtherThread(self, same_block, known, apart)
+            view = self._others[key] = OtherThread(self, same_block, known, key[-1])
         return view
 
     def _place(self, same_block: bool) -> tuple[Term, ...]:
@@ -109,7 +115,7 @@ class ThreadViews:
         return tuple(self.terms.special(f"%{kind}.{axis}") for axis in axes)
 
     def header(self, label: str) -> int | None:
-        return self._headers.get(label)
+        return self._headers.get(label.removesuffix(BY_TURNS))
 
     def is_read_only(self, load: Term) -> bool:
         return self._is_read_only(load)
@@ -153,7 +159,8 @@ class ThreadViews:
 
 class OtherThread:
     """Terms of thread t as they are in thread u. It is asked for terms as `ThreadViews.own` has
-    them. `counters` has the loops of which it is known how many iterations u is ahead."""
+    them. `counters` has the loops of which it is known how many iterations u is ahead. Where
+    nothing `differs`, they are one thread at two times."""
 
     def __init__(
         self,
@@ -164,6 +171,7 @@ class OtherThread:
     ) -> None:
         self._views, self._terms, self.differs = views, views.terms, differs
         self.same_block, self.counters = same_block, counters
+        self.same_thread = not differs
         self._memo: dict[Term, Term] = {}
 
     def __call__(self, term: Term) -> Term:
@@ -176,6 +184,8 @@ class OtherThread:
     def is_one_thread(self, same: Callable[[Term], bool]) -> bool:
         """Are t and u one thread, or threads of one block, where `same` says which values of t are
         the same in u?"""
+        if self.same_thread:
+            return False  # that is no contradiction
         told = partial(_is_determined, self._terms, same)
         if all(map(told, self.differs)) or all(map(told, map(self._in_grid, self.differs))):
             return True
@@ -201,16 +211,19 @@ class OtherThread:
 
     def _atom(self, atom: Term) -> Term:
         if atom.origin in COMMON:
-            return atom if atom.variance is Variance.UNIFORM else _copy(self._terms, atom)
+            shared = self.same_thread or atom.variance is Variance.UNIFORM
+            return atom if shared else _copy(self._terms, atom)
         if atom.origin is Origin.SPECIAL:
+            if self.same_thread:
+                return atom
             shared = atom.value not in _OF_THREAD if self.same_block else atom.value in OF_LAUNCH
             return atom if shared else _copy(self._terms, atom)
         header = self._views.header(atom.of[0]) if atom.of else None
         ahead = None if header is None else self.counters.get(header)
         if ahead is not None and atom.origin is Origin.ITERATION:
             return self._terms.add(atom, self._terms.const(ahead, atom.width))
-        if ahead == 0 and atom.origin is Origin.LOOP_VALUE and self._is_followed(atom):
-            return atom
+        if ahead == 0 and atom.origin is Origin.LOOP_VALUE:
+            return atom if self.same_thread or self._is_followed(atom) else _copy(self._terms, atom)
         return _copy(self._terms, atom)
 
     def _is_followed(self, atom: Term) -> bool:

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw.emulator.recurrences import LoopEntry
 from ptxsw.emulator.trace import Access, AccessView, Trace
@@ -36,6 +37,8 @@ from ptxsw.facts.memory_objects import (
     same_object,
     touched_bytes,
 )
+from ptxsw.facts.ranges import most_trips
+from ptxsw.facts.ring_turns import InTurn, Rings, in_each_turn
 from ptxsw.facts.thread_bounds import DistanceProof
 from ptxsw.facts.thread_columns import BlockColumns
 from ptxsw.facts.thread_distances import Distance
@@ -65,7 +68,8 @@ class Meeting(Struct, frozen=True):
     """Two accesses, by threads t and u of one block or of two different blocks, at times that
     nothing orders. `counters` says, by a loop's header, how many iterations u is ahead of t where
     that is known. Where more is known of the threads than that they are two, `differs` has values
-    of the trace of which one at least is another one in u: `%tid.x >> 5` in another warp."""
+    of the trace of which one at least is another one in u: `%tid.x >> 5` in another warp.
+    `same_thread`: u is t at another time."""
 
     first: Access
     second: Access
@@ -73,6 +77,7 @@ class Meeting(Struct, frozen=True):
     counters: Mapping[int, int | None] = field(default_factory=dict)
     iterations: tuple[tuple[int, int], ...] = ()  # tells apart accesses of one instruction
     differs: tuple[Term, ...] = ()
+    same_thread: bool = False
 
 
 class Apart(Struct, frozen=True):
@@ -124,9 +129,9 @@ class TwoThreads:
     def ask(self, meeting: Meeting) -> Answer:
         """Do the accesses have a byte in common, made by two different threads?"""
         counters = frozenset((h, n) for h, n in meeting.counters.items() if n is not None)
-        first, second = ((a.index, a.kind) for a in (meeting.first, meeting.second))
-        known = meeting.iterations, meeting.differs
-        key = first, second, meeting.same_block, counters, known
+        pair = tuple((a.index, a.kind) for a in (meeting.first, meeting.second))
+        known = meeting.iterations, meeting.differs, meeting.same_thread
+        key = pair, meeting.same_block, counters, known
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answers[key] = self._asked(meeting)
@@ -143,10 +148,40 @@ class TwoThreads:
     # ------------------------------------------------------------ one pair of accesses
 
     def _asked(self, meeting: Meeting) -> Answer:
+        answer = self._at_once(meeting)
+        return answer if isinstance(answer, Apart) else self._by_turns(meeting) or answer
+
+    def _by_turns(self, meeting: Meeting) -> Apart | None:
+        """Are they apart in each turn of a ring that a loop goes round?"""
+        for header, ahead in meeting.counters.items():
+            if ahead is None or header not in self.trace.loop_facts:
+                continue
+            rings = Rings(self.views, header)
+            trips = most_trips(self.grid, rings.label)
+            cases = in_each_turn(rings, (meeting.first, meeting.second), ahead, trips)
+            if cases:
+                return self._in_all(meeting, header, cases)
+        return None
+
+    def _in_all(self, meeting: Meeting, header: int, cases: Iterable[InTurn]) -> Apart | None:
+        parts: list[Apart] = []
+        for case in cases:
+            counters = {**meeting.counters, header: 0}
+            there = replace(meeting, first=case.first, second=case.second, counters=counters)
+            needs = self._settled(DistanceProof(dict.fromkeys(case.needs)), set())
+            answer = None if needs is None else self._asked(there)
+            if needs is None or not isinstance(answer, Apart):
+                return None
+            parts += [answer, needs] if case.needs else [answer]
+        return _together(parts)
+
+    def _at_once(self, meeting: Meeting) -> Answer:
         first, second = meeting.first, meeting.second
-        if not meeting.same_block and not self.dimensions.grid:
+        if meeting.same_thread:
+            pass
+        elif not meeting.same_block and not self.dimensions.grid:
             return Apart(frozenset({UNUSED_DIMENSIONS}))
-        if meeting.same_block and not self.dimensions.block:
+        elif meeting.same_block and not self.dimensions.block:
             return Apart(self._by_dimensions())
         spaces = {first.space, second.space}
         if spaces & {"local", "param"}:
@@ -158,7 +193,9 @@ class TwoThreads:
         for access in (first, second):
             if not touched_bytes(access):
                 return Unsure(f"how much {access.instruction.name} touches is not known")
-        other = self.views.other(meeting.same_block, meeting.counters, meeting.differs)
+        other = self.views.other(
+            meeting.same_block, meeting.counters, meeting.differs, meeting.same_thread
+        )
         parts = [
             self._pair(first, a, second, b, other) for a in first.variants for b in second.variants
         ]
@@ -197,16 +234,12 @@ class TwoThreads:
         proof = self._settled(distance.by_strides(), assumptions)
         if proof is not None:
             return proof
-        columns = self._columns if other.same_block else None
-        pairs = (
-            None
-            if columns is None
-            else colliding(columns, self.views, distance, mine, theirs, other.differs)
-        )
+        pairs, columns = None, self._columns
+        if columns is not None and other.same_block and not other.same_thread:
+            pairs = colliding(columns, self.views, distance, mine, theirs, other.differs)
         if pairs == []:
             proof = self._settled(DistanceProof(dict.fromkeys(distance.needs)), assumptions)
-        if proof is None:
-            proof = self._settled(distance.proof(), assumptions)
+        proof = proof or self._settled(distance.proof(), assumptions)
         if proof is not None:
             return proof
         return self._decided(first, a, second, b, other, conditions, assumptions, pairs or [])
@@ -337,7 +370,7 @@ class TwoThreads:
         threads = self._columns.threads if self._columns is not None else ()
         placed = [(threads[t], threads[u], chosen) for t, u, chosen in pairs]
         model = self._models.search(wanted, placed)
-        if model is None and other.same_block:
+        if model is None and other.same_block and not other.same_thread:
             sides = (here, *mine.conditions), (there, *map(other, theirs.conditions))
             model = self._models.in_block(*sides, (mine.size, theirs.size), wanted, other)
         if model is None:
