@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from time import process_time
+from typing import Any
 
 from msgspec import Struct, to_builtins
 
@@ -63,9 +64,9 @@ def said(path: Path, block: Sequence[int] | None, seconds: float) -> Said:
     times: list[tuple[float, str]] = []
     begin = process_time()
 
-    def timed(_done: int, _of: int, kernel: object) -> None:
+    def timed(*progress: Any) -> None:
         nonlocal begin
-        times.append((process_time() - begin, f"{file}: {getattr(kernel, 'name', '')}"))
+        times.append((process_time() - begin, f"{file}: {progress[-1].name}"))
         begin = process_time()
 
     try:

@@ -122,7 +122,7 @@ def _variables(subject: Subject) -> dict[str, Variable]:
     named = {v.name: v for v in subject.module.variables if v.space != "reg"}
     for parameter in subject.function.params:
         named[parameter.name] = parameter
-    for variable in subject.function.body.variables:
+    for variable in subject.whole.body.variables:
         if variable.space != "reg":
             scope = f"@{variable.scope}" if variable.scope else ""
             named[f"{variable.name}{scope}"] = variable

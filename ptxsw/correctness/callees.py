@@ -1,73 +1,73 @@
-"""What is done outside the body of a kernel: in functions that it calls."""
+"""The calls that are left where the bodies of functions stand in place of calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.inlining import called
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Args, Function, Instruction, Module, Symbol
+from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.ptx.patterns import pattern
 
-KNOWN_CALLS = frozenset({"vprintf", "malloc", "free", "__assertfail", "__nv_assertfail"})
-"""Functions of CUDA's run time: of memory that a kernel names they touch what they are given."""
+_RUN_TIME = frozenset({
+    "vprintf", "printf", "puts", "malloc", "free", "__assertfail", "__assert_fail",
+    "__nv_assertfail",
+})  # fmt: skip
+"""Functions of run times: of memory that a kernel names they touch what they are given."""
+
+_PURE = pattern(
+    r"__nv_\w+|(a?(sin|cos|tan)h?|atan2|exp[12m]*0?|expm1|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|fmod"
+    r"|floor|ceil|round|trunc|fabs|erfc?|[tl]gamma|fmin|fmax|remainder)f?"
+    r"|_Z\d+(native_|half_)?(a?(sin|cos|tan)h?|exp(2|10|m1)?|log(2|10|1p)?|pow[nr]?|r?sqrt|recip"
+    r"|divide|fma|mad|mad24|mul24|fabs|abs|floor|ceil|round|rint|trunc|fmod|f?min|f?max|clamp|mix"
+    r"|dot|length|distance|normalize|cross|step|smoothstep|select|hypot|sign|popcount|clz)"
+    r"(Dv\d+_[a-zDh]|S\d*_|[a-z]|Dh)+"
+)
+"""Functions of numbers alone: of libdevice, of C, and of OpenCL, there by the types they take."""
 
 OWN = frozenset({"local", "param", "const"})
 """Spaces that no other thread writes, or sees."""
 
 
-def outside(module: Module, cfg: Cfg) -> Iterator[tuple[int, str, bool]]:
-    """The calls that may touch memory that threads share, or keep threads at a barrier: the
-    instruction, the name of what is called or "", and whether barriers may be there."""
+def is_known(call: Instruction) -> bool:
+    """Does it touch only what it is given and its own memory, and wait for nobody?"""
+    name = called(call)
+    return name is not None and (name in _RUN_TIME or _PURE.fullmatch(name) is not None)
+
+
+def outside(module: Module, cfg: Cfg) -> Iterator[tuple[int, str]]:
+    """The calls that may do more, each with what it calls in words."""
     for index in cfg.indices(cfg.order):
         instruction = cfg.instructions[index]
-        if instruction.opcode == "call":
-            name = called(instruction)
-            met: set[str] = set()
-            if name is None or not _harmless(module, name, met):
-                barriers = name is None or any(_has_barrier(module, each) for each in met)
-                yield index, name or "", barriers
+        if instruction.opcode == "call" and not _is_private(module, instruction, set()):
+            yield index, called(instruction) or "a function through a pointer"
 
 
-def called(instruction: Instruction) -> str | None:
-    """The function that a call names; None for one through a pointer."""
-    plain = [o for o in instruction.operands if not isinstance(o, Args)]
-    return plain[0].name if plain and isinstance(plain[0], Symbol) else None
+def circular(module: Module, cfg: Cfg) -> Iterator[Function]:
+    """The functions of the module that are still called: they call themselves."""
+    names = {called(cfg.instructions[at]) for at in cfg.indices(cfg.order)
+             if cfg.instructions[at].opcode == "call"}  # fmt: skip
+    return (f for f in module.functions if f.name in names and f.body_span is not None)
 
 
-def _function(module: Module, name: str) -> Function | None:
-    found = [f for f in module.functions if f.name == name and f.body_span is not None]
-    return found[0] if found else None
-
-
-def _harmless(module: Module, name: str, met: set[str]) -> bool:
-    """Does a function, and what it calls, touch only memory of its own thread?"""
-    if name in KNOWN_CALLS or name in met:
+def _is_private(module: Module, call: Instruction, met: set[str]) -> bool:
+    """Does a call touch only memory of its own thread, and wait for nobody?"""
+    name = called(call)
+    if is_known(call) or name in met:
         return True
-    met.add(name)
-    function = _function(module, name)
-    if function is None:
+    bodies = [f for f in module.functions if f.name == name and f.body_span is not None]
+    if not bodies:
         return False
-    harmless = True
-    for instruction in function.body.instructions:
-        if instruction.opcode == "call":
-            inner = called(instruction)
-            harmless &= inner is not None and _harmless(module, inner, met)
-        elif not isa.known(instruction):
-            return False
-        else:
-            effects = isa.effects(instruction.opcode, instruction.modifiers)
-            touched = effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT)
-            harmless &= not touched or isa.space(instruction) in OWN
-    return harmless
+    met.add(bodies[0].name)
+    return all(_is_own(module, one, met) for one in bodies[0].body.instructions)
 
 
-def _has_barrier(module: Module, name: str) -> bool:
-    function = _function(module, name)
-    if function is None:
-        return name not in KNOWN_CALLS
-    return any(
-        isa.has(i, isa.Trait.BARRIER)
-        or not isa.known(i)
-        or (i.opcode == "call" and called(i) is None)
-        for i in function.body.instructions
-    )
+def _is_own(module: Module, instruction: Instruction, met: set[str]) -> bool:
+    if instruction.opcode == "call":
+        return _is_private(module, instruction, met)
+    if not isa.known(instruction):
+        return False
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    touched = effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT)
+    return not touched or isa.space(instruction) in OWN

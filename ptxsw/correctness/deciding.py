@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from ptxsw.correctness.fault_rules import RULES, FaultRule
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import NOTHING, Checked, Fault, Proof, Verdict, VerdictKind
@@ -64,7 +66,8 @@ def _proof(subject: Subject, rule: FaultRule) -> Proof | None:
             return None
         if subject.trace.statistics.timed_out:
             return Proof(unknown=LIMIT)
-        return module.prove(subject)
+        proof = module.prove(subject)
+        return replace(proof, assumptions=proof.assumptions | subject.assumed)
     except OutOfTime:
         return Proof(unknown=LIMIT)
 

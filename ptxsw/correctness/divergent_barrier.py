@@ -25,14 +25,13 @@ def occurs(subject: Subject) -> bool:
     cfg = subject.cfg
     if any(of_block(cfg.instructions[at]) for at in cfg.indices(cfg.order)):
         return True
-    return any(barriers for _, _, barriers in callees.outside(subject.module, cfg))
+    return any(True for _ in callees.outside(subject.module, cfg))
 
 
 def prove(subject: Subject) -> Proof:
-    for index, name, barriers in callees.outside(subject.module, subject.cfg):
-        if barriers:
-            what = f"calls {name}, which" if name else "calls a function through a pointer, which"
-            return Proof(unknown=f"line {subject.line(index)} {what} may have barriers")
+    for index, name in callees.outside(subject.module, subject.cfg):
+        where = subject.line(index)
+        return Proof(unknown=f"line {where} calls {name}, which may have barriers")
     found = subject.barriers
     suspects = tuple(
         Suspect(RULE, _barrier(subject, branch), branch, why=why_not_shared(subject, branch))

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ptxsw.correctness.subject import Subject
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import Unsupported
-from ptxsw.ptx.ir import Instruction, Symbol, leaves
+from ptxsw.ptx.ir import Instruction
 from ptxsw.simt import RACE, SAME, Conflict, Races, RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.code import align_of
@@ -158,8 +158,20 @@ def _run(
     sight = _Sight(subject, launch, watch, names, given, rules)
     conflicts = tuple(sight.conflicts())
     found = (*conflicts, *sight.stopped(error, bool(conflicts)))
-    executed = () if watch.program is None else watch.program.codes[kernel].threads
-    return Ran(launch, found, error, steps, executed=executed)
+    return Ran(launch, found, error, steps, executed=_executed(subject, watch.program))
+
+
+def _executed(subject: Subject, program: Program | None) -> Sequence[int]:
+    """How many threads executed each instruction of the kernel; of those that stand in several
+    places, all of these together."""
+    if program is None:
+        return ()
+    often = {
+        instruction.start: threads
+        for code in program.codes.values()
+        for instruction, threads in zip(code.instructions, code.threads, strict=True)
+    }
+    return [often.get(instruction.start, 0) for instruction in subject.cfg.instructions]
 
 
 class _Sight(Struct, frozen=True):
@@ -276,17 +288,13 @@ class _Sight(Struct, frozen=True):
         return self.subject.cfg.instructions[index]
 
     def _index(self, place: ThreadPlace) -> int | None:
-        """The kernel's own instruction: what calls the function that a place is in, if only one
-        does."""
-        if place.function == self.subject.function.name:
-            return place.index
-        calls = [
-            index for index, one in enumerate(self.subject.cfg.instructions)
-            if one.opcode == "call" and any(
-                isinstance(o, Symbol) and o.name == place.function for o in leaves(one.operands)
-            )
-        ]  # fmt: skip
-        return calls[0] if len(calls) == 1 else None
+        """The instruction of the kernel that stands at a place, which may be in what it calls."""
+        program = self.races.program
+        if program is None:
+            return None
+        return self.subject.standing_at.get(
+            program.codes[place.function].instructions[place.index].start
+        )
 
     def _named(self, address: int) -> str:
         """A byte, by the array and how far it is from its start."""

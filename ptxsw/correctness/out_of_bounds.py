@@ -49,9 +49,7 @@ _LAUNCHED = frozenset({"shared"})
 
 
 def _names_a_variable(subject: Subject) -> bool:
-    names = {
-        v.name for v in (*subject.module.variables, *subject.function.body.variables) if v.size
-    }
+    names = {v.name for v in (*subject.module.variables, *subject.whole.body.variables) if v.size}
     symbols = (
         operand.base if isinstance(operand, Mem) else operand
         for instruction in subject.cfg.instructions

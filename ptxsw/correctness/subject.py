@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 from msgspec import Struct
@@ -12,12 +12,15 @@ from msgspec.structs import replace
 from ptxsw.analysis.warps import Block
 from ptxsw.correctness.barriers import BlockBarriers
 from ptxsw.correctness.block_values import BlockValues
+from ptxsw.correctness.opencl import built_in, takes_no_offset
 from ptxsw.correctness.verdict import Assumption
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.facts.two_threads import TwoThreads
 from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.inlining import inlined, with_body
+from ptxsw.flow.promotion import promoted
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report.source_places import SourcePlace, source_places
 from ptxsw.terms.solver import Solver
@@ -44,8 +47,23 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
         return self.block if self.launch is None else self.launch.block
 
     @cached_property
+    def whole(self) -> Function:
+        """The kernel with what it calls, and with registers for its variables."""
+        known = partial(built_in, size=self.module.address_size)
+        function = inlined(self.module, self.function, known)
+        body = promoted(function.body)
+        return function if body is function.body else with_body(function, body)
+
+    @cached_property
+    def assumed(self) -> frozenset[Assumption]:
+        """What every proof about it takes for granted."""
+        host = takes_no_offset(self.module.source.text)
+        return frozenset({Assumption.NO_OFFSET}) if host else frozenset()
+
+    @cached_property
     def trace(self) -> Trace:
-        return emulate(self.module, self.function, budget_s=self.budget.seconds / 3)
+        """Of the `whole`. Raises ParseError."""
+        return emulate(self.module, self.whole, budget_s=self.budget.seconds / 3)
 
     @property
     def cfg(self) -> Cfg:
@@ -70,6 +88,14 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
     def places(self) -> Mapping[int, SourcePlace]:
         """Where in the source instructions are from, as far as that is known."""
         return source_places(self.trace)
+
+    @cached_property
+    def standing_at(self) -> Mapping[int, int]:
+        """The instructions of the whole by where they begin in the text: of several the first."""
+        places: dict[int, int] = {}
+        for index, instruction in enumerate(self.cfg.instructions):
+            places.setdefault(instruction.start, index)
+        return places
 
     def with_block(self, block: Block) -> Subject:
         """The same kernel, run symbolically once, with blocks of another shape."""

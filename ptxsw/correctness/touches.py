@@ -130,9 +130,8 @@ def beyond_touches(subject: Subject) -> Iterator[tuple[int, str]]:
     """What may touch memory that threads share and is not among the touches: the instruction, and
     why not."""
     cfg, line = subject.cfg, subject.line
-    for index, name, _ in callees.outside(subject.module, cfg):
-        what = name or "a function through a pointer"
-        yield index, f"line {line(index)} calls {what}, which is not followed"
+    for index, name in callees.outside(subject.module, cfg):
+        yield index, f"line {line(index)} calls {name}, which is not followed"
     for index in cfg.indices(cfg.order):
         instruction = cfg.instructions[index]
         if instruction.opcode != "call" and not _is_followed(instruction):

@@ -53,7 +53,7 @@ def unwritten(subject: Subject, rule: str) -> Unwritten:
     given = [at for at in first if _is_from_lane_0(cfg.instructions[at])]
     names = frozenset(cfg.instructions[at].name for at in (*effects, *given))
     trace = emulate(
-        subject.module, subject.function, budget_s=subject.budget.seconds / 6, follow=names
+        subject.module, subject.whole, budget_s=subject.budget.seconds / 6, follow=names
     )
     if trace.statistics.timed_out:
         return Unwritten(unknown="limit: it took longer than a kernel may")

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from ptxsw.correctness.callees import KNOWN_CALLS, called
+from ptxsw.correctness.callees import circular, outside
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction
-from ptxsw.ptx.patterns import pattern
+from ptxsw.ptx.ir import Function, Instruction
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, unknowns
 from ptxsw.terms.origin import Origin
 
-_PURE = pattern(
-    r"(__nv_\w+|(a?(sin|cos|tan)h?|atan2|exp[12m]*0?|expm1|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|fmod"
-    r"|floor|ceil|round|trunc|fabs|erfc?|[tl]gamma|fmin|fmax|remainder)f?"
-    r"|_Z\d+get_(global|local|num|group)_\w+j)"
-)
-"""Functions of numbers alone, in C, in libdevice, and of OpenCL."""
 _BY_DESCRIPTOR = frozenset({"wgmma", "tcgen05"})
 _LOOPS = frozenset({Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE})
 
@@ -29,59 +22,49 @@ _LOOPS = frozenset({Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE})
 def through_calls(
     subject: Subject, prove: Callable[[Subject], Proof], *, descriptors: bool = True
 ) -> Proof:
-    """The proof of a rule for a kernel and all that it calls, whatever that is given. What is not
-    shown of a function is unknown of the kernel. `descriptors`: memory that they name counts."""
+    """The proof of a rule for all that is followed of a kernel: what is not, is unknown. Functions
+    that call themselves are looked at one by one, whatever they are given. `descriptors`: memory
+    that they name counts."""
     proof = prove(subject)
     unknown = unfollowed(subject, descriptors) or proof.unknown
-    for callee in () if unknown else _callees(subject):
-        inner = prove(callee)
-        why = unfollowed(callee, descriptors) or inner.unknown or inner.condition
-        why = why or next((s.why or "not shown" for s in inner.open), "")
-        if why or inner.faults:
-            unknown = f"in {callee.function.name}: {why or inner.faults[0].what}"
+    for callee in () if unknown else circular(subject.module, subject.cfg):
+        inner = _in_circle(subject, callee, prove, descriptors)
+        if inner:
+            unknown = f"in {callee.name}: {inner}"
             break
     return replace(proof, unknown=unknown)
 
 
-def _callees(subject: Subject) -> Iterator[Subject]:
-    """The functions that a kernel may call, each once."""
-    bodies = {f.name: f for f in subject.module.functions if f.body_span is not None}
-    work, met = [subject.function], {subject.function.name}
-    while work:
-        for instruction in work.pop().body.instructions:
-            name = called(instruction) if instruction.opcode == "call" else None
-            if name in bodies and name not in met:
-                met.add(name)
-                work.append(bodies[name])
-                yield Subject(
-                    subject.module, bodies[name], subject.budget, subject.shape, None,
-                    subject.without,
-                )  # fmt: skip
+def _in_circle(
+    subject: Subject, callee: Function, prove: Callable[[Subject], Proof], descriptors: bool
+) -> str:
+    """What is not shown of a function that calls itself, whatever it is given."""
+    own = Subject(subject.module, callee, subject.budget, subject.shape, None, subject.without)
+    proof = prove(own)
+    why = unfollowed(own, descriptors) or proof.unknown or proof.condition
+    why = why or next((s.why or "not shown" for s in proof.open), "")
+    return why or next((fault.what for fault in proof.faults), "")
 
 
 def unfollowed(subject: Subject, descriptors: bool = True) -> str:
-    """Why not all that a function does to memory is seen; "" where it is."""
-    bodies = {f.name for f in subject.module.functions if f.body_span is not None}
-    for index, instruction in enumerate(subject.cfg.instructions):
-        why = _unfollowed(instruction, bodies, descriptors)
+    """Why not all that a kernel does to memory is seen; "" where it is."""
+    cfg = subject.cfg
+    for index, name in outside(subject.module, cfg):
+        return f"it calls {name}, which is not followed (line {subject.line(index)})"
+    for index in cfg.indices(cfg.order):
+        why = _unfollowed(cfg.instructions[index], descriptors)
         if why:
             return f"{why} (line {subject.line(index)})"
-    if subject.cfg.irreducible:
+    if cfg.irreducible:
         return "its branches make no loops that can be followed"
     return ""
 
 
-def _unfollowed(instruction: Instruction, bodies: Container[str], descriptors: bool) -> str:
+def _unfollowed(instruction: Instruction, descriptors: bool) -> str:
     if not isa.known(instruction):
         return f"the instruction {instruction.opcode} is not known"
     if descriptors and instruction.opcode in _BY_DESCRIPTOR:
         return f"{instruction.opcode} names memory by descriptors, which are not followed"
-    if instruction.opcode == "call":
-        name = called(instruction)
-        if name is None:
-            return "it calls a function by its address, which is not followed"
-        if name not in KNOWN_CALLS and name not in bodies and not _PURE.fullmatch(name):
-            return f"it calls {name}, which is not followed"
     return ""
 
 

@@ -34,6 +34,7 @@ class Assumption(StrEnum):
     NO_OUTSIDE_WRITER = "no-outside-writer"
     CLEARED_FLAGS = "cleared-flags"
     FAIR = "fair"
+    NO_OFFSET = "no-offset"
 
 
 class Suspect(Struct, frozen=True):

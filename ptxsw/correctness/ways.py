@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from ptxsw.correctness.callees import KNOWN_CALLS, called
+from ptxsw.correctness.callees import is_known
 from ptxsw.correctness.subject import Subject
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
@@ -127,5 +127,5 @@ class Ways:
 
 def _may_end(instruction: Instruction) -> bool:
     if instruction.opcode == "call":
-        return called(instruction) not in KNOWN_CALLS
+        return not is_known(instruction)
     return instruction.guard is not None and isa.has(instruction, isa.Trait.LEAVE)

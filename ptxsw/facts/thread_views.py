@@ -18,7 +18,7 @@ from functools import partial
 from ptxsw.emulator.state import named
 from ptxsw.emulator.trace import Trace
 from ptxsw.facts.grid import AXES
-from ptxsw.ptx.ir import Function
+from ptxsw.ptx.ir import Special, leaves
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, unknowns
 from ptxsw.terms.origin import Origin
@@ -47,11 +47,18 @@ class Dimensions:
     """Which axes of block and grid a kernel reads. The others have one thread, or one block."""
 
     def __init__(self, trace: Trace, shape: Shape | None) -> None:
-        module, source = trace.module, trace.module.source.text
-        texts = [source[f.span.start : f.span.end] for f in _callable(trace.function, module)]
+        source = trace.module.source.text
+        others = [f for f in trace.module.functions if f.kind != "entry"]
+        texts = [source[f.span.start : f.span.end] for f in others]
+        named = {
+            leaf.name
+            for instruction in trace.cfg.instructions
+            for leaf in leaves(instruction.operands)
+            if type(leaf) is Special
+        }
 
         def read(*names: str) -> bool:
-            return any(name in text for text in texts for name in names)
+            return any(name in named or any(name in text for text in texts) for name in names)
 
         self.shape = shape
         self.block = tuple(
@@ -66,12 +73,6 @@ class Dimensions:
         if self.shape is not None:
             return self.shape[AXES.index(axis)]
         return None if axis in self.block else 1
-
-
-def _callable(function: Function, module: object) -> Iterable[Function]:
-    """The kernel, and the functions that it may call."""
-    functions: Iterable[Function] = getattr(module, "functions", ())
-    return (f for f in functions if f is function or f.kind != "entry")
 
 
 class ThreadViews:
