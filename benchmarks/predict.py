@@ -2,12 +2,8 @@
 
     python -m benchmarks.predict [OPERATOR ...] [--csv FILE] [--rows FILE]
 
-`cc23.csv` holds times, registers and stall reasons from the logs published with K. Matsumura, S.
-Garcia De Gonzalo, A. Pena, "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code", CC
-2023 (https://github.com/khaki3/ptxas-wrapper, MIT licence): nine operators on three GPUs, each as
-it was (original), with shuffles and the loads of corner lanes (paper), without these loads
-(nocorner), and without all loads that shuffles serve (noload; the last two compute nonsense).
-`compute_s` are seconds of `iterations` launches.
+The measured times are those of `ptxsw/reproduce/cc23.csv` (`ptxsw.reproduce.paper` says where they
+are from), and `ptxsw reproduce figure2` shows the speed-ups among them.
 
 They were made by NVHPC's OpenACC compiler. KernelGen's operators in `benchmarks/kernelgen` stand
 for them, launched in the same shape, with constants that are doubles and loads that are plain ones,
@@ -32,37 +28,23 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from math import prod
 from pathlib import Path
 from statistics import median
 
 from msgspec import Struct, field
 
 from benchmarks.kernelgen.cases import operator_path
-from benchmarks.kernelgen.operators import OPERATORS, Operator
 from benchmarks.ranks import rank_correlation
 from ptxsw.changes.options import Options
-from ptxsw.cost import machine_code, sass
-from ptxsw.cost.estimate import Estimate, estimate
+from ptxsw.cost.estimate import Estimate
 from ptxsw.cost.gpu import find
-from ptxsw.cost.launched import account
-from ptxsw.cost.occupancy import occupancy
-from ptxsw.cost.sampled import Sample, sample
 from ptxsw.driver.pipeline import optimize
-from ptxsw.gpu import upper_bound
-from ptxsw.parser import parse
-from ptxsw.verify.arguments import Data
-from ptxsw.verify.launches import Launch
+from ptxsw.reproduce.paper import GPUS, LOGS, VARIANTS, logs
+from ptxsw.reproduce.speedups import Predictor, Timed
 
-MEASURED = Path(__file__).with_name("cc23.csv")
-AS_MEASURED = Path(__file__).parent / "kernelgen" / "ptx" / "nvhpc"
-TEXTURE = ("jacobi",)  # whose loads went through the texture unit of the K40
-GPUS = {"Tesla K40c": "k40", "GeForce GTX TITAN X": "titan-x", "Tesla V100-SXM2-16GB": "v100"}
-VARIANTS = ("original", "noload", "nocorner", "paper")
 BOUNDED = ("original", "noload")  # whose errors are limited
 WIDTH, OFF, RANK = 2.5, 0.35, 0.9  # wanted: at most, at most, at least
 _ROUNDING = 1e-9
-GRID = 65535  # blocks at most, which take rows or planes in turn
 HEAD = "gpu operator variant measured-ms low high likely-low likely-high expected/measured bound"
 
 
@@ -113,72 +95,10 @@ class Figure(Struct, frozen=True):
         return f"{self.name}: {self.value:.3f} (wanted {sign} {self.wanted:g}) {verdict}"
 
 
-# ---------------------------------------------------------------- predicting
-
-
-class Predictor:
-    """Predicts rows of the table; what a version does is looked at once."""
-
-    def __init__(self) -> None:
-        self._texts: dict[tuple[str, str], str] = {}
-        self._samples: dict[tuple[str, str], Sample] = {}
-        self._codes: dict[tuple[str, str], machine_code.MachineKernel] = {}
-
-    def row(self, given: dict[str, str]) -> Row:
-        """One row of the table, predicted."""
-        operator, variant = OPERATORS[given["operator"]], given["variant"]
-        gpu = find(GPUS[given["gpu"]])
-        sizes = tuple(map(int, given["size"].split("x")))
-        launch = launched(operator, sizes)
-        fits = occupancy(gpu.arch, block_threads=launch.block[0], registers=int(given["registers"]))
-        resident = int(fits.blocks * gpu.of("sms").high)
-        text = self._text(operator.name, variant)
-        module = parse(text, operator.name)
-        (function,) = module.kernels
-        key = operator.name, variant
-        if key not in self._samples:
-            self._samples[key] = sample(module, function.name, launch, resident)
-        code = self._code(key) if gpu.arch == "sm_70" else None
-        asked = account(gpu, function, self._samples[key], launch.grid[0], fits, 0, code)
-        seconds = float(given["compute_s"]) / int(given["iterations"])
-        stalls = {
-            name.removeprefix("stall_").replace("_", " "): float(value)
-            for name, value in given.items()
-            if name.startswith("stall_") and value
-        }
-        return Row(given["gpu"], operator.name, variant, seconds, estimate(gpu, asked), stalls)
-
-    def _text(self, operator: str, variant: str) -> str:
-        key = operator, variant
-        if key not in self._texts:
-            text = (AS_MEASURED / f"{operator}.ptx").read_text()
-            if operator not in TEXTURE:
-                text = text.replace("ld.global.nc.", "ld.global.")
-            if variant != "original":
-                asked = Options(mode="force", scheme="paper", form="keep")
-                if variant == "paper":
-                    text = optimize(text, asked).text
-                else:
-                    text = upper_bound.optimize(text, asked, variant).text
-            self._texts[key] = text
-        return self._texts[key]
-
-    def _code(self, key: tuple[str, str]) -> machine_code.MachineKernel:
-        """What ptxas makes of it for Turing, which stands for Volta: CUDA 13 has left Volta out."""
-        if key not in self._codes:
-            made = sass.read(self._text(*key), "sm_75")
-            self._codes[key] = made.kernels[0]
-        return self._codes[key]
-
-
-def launched(operator: Operator, sizes: Sequence[int]) -> Launch:
-    """As the directives said: a block for each row or plane, 512 threads along x (128 in the game
-    of life)."""
-    data = Data("zeros", prod(sizes))
-    args = (*sizes, *(operator.scalars.get(name, data) for name in operator.params))
-    outer = sizes[-1] - operator.low - operator.high
-    threads = 128 if operator.name == "gameoflife" else 512
-    return Launch((min(GRID, outer), 1, 1), (threads, 1, 1), args)
+def row_of(timed: Timed) -> Row:
+    """A measured version, predicted."""
+    log = timed.log
+    return Row(log.gpu, log.operator, log.variant, log.seconds, timed.predicted, log.stalls)
 
 
 # ---------------------------------------------------------------- judging
@@ -314,18 +234,17 @@ def line(row: Row) -> tuple[str, ...]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.predict", description=__doc__)
     parser.add_argument("operators", nargs="*", metavar="OPERATOR")
-    parser.add_argument("--measured", type=Path, default=MEASURED, metavar="CSV")
+    parser.add_argument("--measured", type=Path, default=LOGS, metavar="CSV")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the rows there")
     given = parser.parse_args(arguments)
-    with given.measured.open(newline="") as file:
-        table = [r for r in csv.DictReader(file) if r["gpu"] in GPUS]
-    wanted = given.operators or list(dict.fromkeys(r["operator"] for r in table))
+    table = logs(given.measured)
+    wanted = given.operators or list(dict.fromkeys(log.operator for log in table))
     predictor, rows = Predictor(), []
     print("  ".join(HEAD.split()))
     for variant in VARIANTS:
-        for entry in table:
-            if entry["operator"] in wanted and entry["variant"] == variant:
-                rows.append(predictor.row(entry))
+        for log in table:
+            if log.operator in wanted and log.variant == variant:
+                rows.append(row_of(predictor.timed(log)))
                 print("  ".join(line(rows[-1])), flush=True)
     if not rows:
         print(f"no rows of {', '.join(wanted)}", file=sys.stderr)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.kernelgen.measure import ARCHS, Row
-from benchmarks.kernelgen.paper import TABLE_2
+from ptxsw.reproduce.paper import TABLE_2
 
 HEAD = (
     "operator", "scheme", "form", "paper shuffle/load", "ours", "copies", "paper mean N", "mean N",

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 GROUPS = {
-    "Look": ("check", "rule", "analyze", "report", "predict"),
+    "Look": ("check", "rule", "analyze", "report", "predict", "reproduce"),
     "Rewrite": ("optimize", "rewrites", "verify", "run", "tune"),
     "Build": ("exec", "env", "toolkit", "assemble", "doctor", "cache"),
 }

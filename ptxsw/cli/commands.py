@@ -15,6 +15,7 @@ from ptxsw.cli import (
     optimize,
     predict,
     report,
+    reproduce,
     standin,
     tune,
     verify,
@@ -24,7 +25,7 @@ from ptxsw.cli.files import CommandError
 
 __all__ = [
     "analyze", "app", "assemble", "check", "explain_rule", "optimize", "predict", "report",
-    "standin", "tune", "verify",
+    "reproduce", "standin", "tune", "verify",
 ]  # fmt: skip
 
 

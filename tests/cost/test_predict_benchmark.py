@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 
 import pytest
 
-from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.predict import (
-    GPUS,
-    MEASURED,
-    VARIANTS,
     Figure,
     Row,
     figures,
-    launched,
     main,
     orders,
     ratios,
@@ -24,6 +18,8 @@ from benchmarks.predict import (
 from benchmarks.ranks import rank_correlation
 from ptxsw.cost.account import Interval
 from ptxsw.cost.estimate import Estimate, Resource
+from ptxsw.reproduce.operators import OPERATORS, launched
+from ptxsw.reproduce.paper import GPUS, VARIANTS, logs
 
 
 def row(gpu: str, operator: str, variant: str, measured: float, *bounds: float) -> Row:
@@ -32,12 +28,10 @@ def row(gpu: str, operator: str, variant: str, measured: float, *bounds: float) 
 
 
 def test_the_table_is_whole() -> None:
-    with MEASURED.open(newline="") as file:
-        table = list(csv.DictReader(file))
-    count = Counter((r["gpu"], r["variant"]) for r in table)
+    count = Counter((log.gpu, log.variant) for log in logs())
     assert count == {(gpu, variant): 9 for gpu in GPUS for variant in VARIANTS}
-    assert {r["operator"] for r in table} <= OPERATORS.keys()
-    assert all(float(r["compute_s"]) > 0 and int(r["registers"]) > 0 for r in table)
+    assert {log.operator for log in logs()} <= OPERATORS.keys()
+    assert all(log.seconds > 0 and log.registers > 0 for log in logs())
 
 
 def test_launches_have_the_shape_of_the_directives() -> None:

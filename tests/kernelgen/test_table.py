@@ -18,11 +18,11 @@ from benchmarks.kernelgen import show
 from benchmarks.kernelgen.cases import CASES
 from benchmarks.kernelgen.measure import Row, Subject, measure
 from benchmarks.kernelgen.operators import OPERATORS
-from benchmarks.kernelgen.paper import TABLE_2
 from benchmarks.programs.cases import PROGRAMS
 from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import FORMS, SCHEMES, optimize
 from ptxsw.report.model import Refusal
+from ptxsw.reproduce.paper import TABLE_2
 from ptxsw.simt.run import launch
 
 
