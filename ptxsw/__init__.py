@@ -6,6 +6,7 @@
     ptxsw.check(text, select="correctness")                 # a Report with verdicts
     ptxsw.verify(text, result.text)                         # proved, different or undecided
     ptxsw.steps(text)                                       # the symbolic run, step by step
+    ptxsw.choose(text, (128, 1, 1)).text                    # the fastest that tune measured
 
 Whatever is named here is imported when it is first asked for.
 """
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "Options", "ParseError", "Prediction", "PtxError", "Report", "Result", "SymbolicStep",
-    "Unsupported", "__version__", "analyze", "check", "optimize", "parse", "plugins", "predict",
-    "steps", "to_z3", "verify",
+    "LaunchChoice", "Options", "ParseError", "Prediction", "PtxError", "Report", "Result",
+    "SymbolicStep", "Unsupported", "__version__", "analyze", "check", "choose", "optimize", "parse",
+    "plugins", "predict", "steps", "to_z3", "verify",
 ]  # fmt: skip
 
 _HOMES = {
@@ -32,6 +33,7 @@ _HOMES = {
     "steps": "ptxsw.emulator.stepping", "to_z3": "ptxsw.emulator.stepping",
     "SymbolicStep": "ptxsw.emulator.stepping", "ParseError": "ptxsw.ptx.errors",
     "PtxError": "ptxsw.ptx.errors", "Unsupported": "ptxsw.ptx.errors",
+    "choose": "ptxsw.gpu.launch_choice", "LaunchChoice": "ptxsw.gpu.launch_choice",
 }  # fmt: skip
 
 

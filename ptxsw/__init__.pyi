@@ -11,6 +11,8 @@ from ptxsw.driver.prediction import predict as predict
 from ptxsw.emulator.stepping import SymbolicStep as SymbolicStep
 from ptxsw.emulator.stepping import steps as steps
 from ptxsw.emulator.stepping import to_z3 as to_z3
+from ptxsw.gpu.launch_choice import LaunchChoice as LaunchChoice
+from ptxsw.gpu.launch_choice import choose as choose
 from ptxsw.parser import parse as parse
 from ptxsw.ptx.errors import ParseError as ParseError
 from ptxsw.ptx.errors import PtxError as PtxError

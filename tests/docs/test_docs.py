@@ -119,6 +119,10 @@ def semantics(opcode, section):
     return lambda builder: builder  # it is registered already
 """,
     "integrations.md": 'ptx = open("kernel.ptx").read()\n',
+    "tuning.md": """
+import ptxsw
+text, loaded, load = open("kernel.ptx").read(), {}, lambda text, kernel: kernel
+""",
     "validate.md": """
 from ptxsw.changes.claim import Claim
 before = after = open("kernel.ptx").read()
@@ -126,7 +130,12 @@ before = after = open("kernel.ptx").read()
 }
 """What the code of a document takes for granted: files beside it and, for excerpts, names."""
 
-LAST_LINES = {"getting-started.md": "6 ", "python.md": "proved", "validate.md": "Proved("}
+LAST_LINES = {
+    "getting-started.md": "6 ",
+    "python.md": "proved",
+    "tuning.md": "jacobi in blocks of 128x1x1 on sm_90: ",
+    "validate.md": "Proved(",
+}
 
 SCALE = (
     head()
