@@ -7,7 +7,7 @@ waits for memory, nobody waits for ever: the proof leans on `divergent-barrier` 
 
 from __future__ import annotations
 
-from ptxsw.correctness.barriers import meets_all
+from ptxsw.correctness.barriers import meets_all, of_block
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.correctness.warp_mask import is_masked
@@ -83,6 +83,7 @@ def _spins(subject: Subject) -> tuple[int, ...]:
         instruction = cfg.instructions[index]
         effects = isa.effects(instruction.opcode, instruction.modifiers)
         strong = bool(effects & (Effect.ATOMIC | Effect.BARRIER)) or waits_for_mbarrier(cfg, loop)
+        strong = strong and not of_block(instruction)  # all go round together
         if strong or not _works(subject, loop.blocks):
             found.append(index)
     return tuple(sorted(found))

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 from time import thread_time
+from typing import Any
 
 from msgspec import Struct
 
 from ptxsw.correctness.subject import Subject
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.errors import Unsupported
-from ptxsw.ptx.ir import Instruction
+from ptxsw.ptx.ir import Instruction, Module
 from ptxsw.simt import RACE, SAME, Conflict, Races, RunError
 from ptxsw.simt import launch as simulate
 from ptxsw.simt.code import align_of
@@ -40,6 +41,10 @@ from ptxsw.verify.runs import contents_of, placed
 
 _ATTEMPTS = 10
 """At buffers that are large enough."""
+
+_STEPS = 1 << 13  # of groups of threads
+
+Raced = frozenset[tuple[str, bool, int, int]]
 
 Key = tuple[str, int, int]
 """A rule and the two instructions, the smaller number first."""
@@ -111,6 +116,18 @@ def run(
     return ran
 
 
+def raced(module: Module, kernel: str, launch: Launch, seconds: float) -> Raced | None:
+    """The conflicts that a launch of a kernel shows, by kind and lines; None where it does not come
+    to its end."""
+    watch, end = Races(), thread_time() + seconds
+    values, memory, _ = placed(module, kernel, launch)
+    try:
+        _simulated(module, kernel, launch, _STEPS, end, watch, values, memory)
+    except (RunError, Unsupported, _Late):
+        return None
+    return frozenset((c.kind, c.shared, c.line, c.other_line) for c in watch.conflicts)
+
+
 def _longer(launch: Launch, fault: MemoryFault) -> Launch | None:
     """With longer buffers, and the same numbers."""
     more = repaired(launch, fault.message)
@@ -136,19 +153,8 @@ def _run(
     kernel, watch = subject.function.name, Races()
     values, memory, names = placed(subject.module, kernel, launch)
     error, steps = None, 0
-    turns = count()
-
-    def in_time(_: int) -> None:
-        if not next(turns) % 16 and thread_time() > end:  # it is dear to ask
-            raise _Late
-
     try:
-        steps = simulate(
-            subject.module, kernel, launch.grid, launch.block, values, shared=launch.shared,
-            memory=memory, variables=contents_of(launch), seed=launch.seed, counters=False,
-            races=watch, limit=limit, results=False, progress=in_time,
-            only=None if launch.only is None else range(*launch.only),
-        ).steps  # fmt: skip
+        steps = _simulated(subject.module, kernel, launch, limit, end, watch, values, memory)
     except RunError as stopped:
         error = stopped
     except Unsupported as refused:
@@ -172,6 +178,25 @@ def _executed(subject: Subject, program: Program | None) -> Sequence[int]:
         for instruction, threads in zip(code.instructions, code.threads, strict=True)
     }
     return [often.get(instruction.start, 0) for instruction in subject.cfg.instructions]
+
+
+def _simulated(
+    module: Module, kernel: str, launch: Launch, limit: int, end: float, watch: Races,
+    values: Sequence[Any], memory: Any,
+) -> int:  # fmt: skip
+    """How many steps a run made."""
+    turns = count()
+
+    def in_time(_: int) -> None:
+        if not next(turns) % 16 and thread_time() > end:  # it is dear to ask
+            raise _Late
+
+    return simulate(
+        module, kernel, launch.grid, launch.block, values, shared=launch.shared,
+        memory=memory, variables=contents_of(launch), seed=launch.seed, counters=False,
+        races=watch, limit=limit, results=False, progress=in_time,
+        only=None if launch.only is None else range(*launch.only),
+    ).steps  # fmt: skip
 
 
 class _Sight(Struct, frozen=True):

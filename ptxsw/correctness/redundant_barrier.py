@@ -7,12 +7,16 @@
 
 The kernel is looked at without the barrier: whatever is unordered then, and was not before, must
 touch no common byte. That holds for strong accesses, too, but for sums and the like that nobody
-reads. Where releases, or copies on their way, may depend on barriers, nothing is said. It is a
-note: each barrier alone, of two that do the work of one. The copies that a compiler made of a
-barrier, as of a loop that it unrolled, are one: nobody can take out the last of them.
+reads. Where releases, or copies on their way, may depend on barriers, none is called redundant. A
+barrier is needed if accesses meet without it that had no byte in common before, or if a launch
+races without it that did not. It is a note: each barrier alone, of two that do the work of one. The
+copies that a compiler made of a barrier, as of a loop that it unrolled, are one: nobody can take
+out the last of them.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from ptxsw.correctness import data_race
 from ptxsw.correctness.data_race import Unordered, meeting, within
@@ -23,6 +27,9 @@ from ptxsw.correctness.verdict import Fault, Proof
 from ptxsw.facts.two_threads import Apart, Meet
 from ptxsw.ptx import isa
 from ptxsw.report.source_places import SourcePlace
+
+if TYPE_CHECKING:
+    from ptxsw.correctness.runs_without import Runs
 
 RULE = "redundant-barrier"
 _WHAT = "Without this barrier the kernel is still free of races."
@@ -37,29 +44,44 @@ def occurs(subject: Subject) -> bool:
 
 def prove(subject: Subject) -> Proof:
     barriers = subject.barriers
-    needs = frozenset({"data-race", "divergent-barrier"})
-    if data_race.occurs(subject):
-        races = data_race.prove(subject)
-        if races.open or races.unknown:
-            return Proof(unknown="whether there are data races is unknown", needs=needs)
-        needs |= races.needs
-    why = _depends(subject)
-    if why:
-        return Proof(unknown=why, needs=needs)
     if len(barriers.meeting) > _MOST_BARRIERS:
-        return Proof(unknown="there are too many barriers", needs=needs)
+        return Proof(unknown="there are too many barriers")
+    needs, why = _leaning(subject)
     faults: list[Fault] = []
     unknown = ""
     found = touches(subject)
     before = set(within(subject, found, barriers, _order_matters))
+    runs: Runs | None = None
     for copies in _of_one_place(subject):
         answer = _keeps(subject, copies, found, before)
-        if answer is False:
+        if answer is None or (why and not answer):
+            runs = runs or _runs(subject)
+            answer = runs.race_without(copies) or answer
+        if answer is False and not why:
             faults.append(Fault(RULE, "note", copies[0], _WHAT, _ADVICE))
-        elif answer is None:
-            unknown = f"what the barrier at line {subject.line(copies[0])} keeps apart is unknown"
+        elif not answer:
+            line = subject.line(copies[0])
+            unknown = why or f"what the barrier at line {line} keeps apart is unknown"
     reason = f"each keeps accesses apart, {proved_for(subject)}"
+    needs = needs if faults else frozenset({"divergent-barrier"})
     return Proof((), "" if faults else unknown, reason, needs=needs, faults=tuple(faults))
+
+
+def _runs(subject: Subject) -> Runs:
+    from ptxsw.correctness.runs_without import Runs  # with numpy
+
+    return Runs(subject)
+
+
+def _leaning(subject: Subject) -> tuple[frozenset[str], str]:
+    """On which rules it stands that a barrier is redundant, and why that cannot be said."""
+    needs = frozenset({"data-race", "divergent-barrier"})
+    if data_race.occurs(subject):
+        races = data_race.prove(subject)
+        if races.open or races.unknown:
+            return needs, "whether there are data races is unknown"
+        needs |= races.needs
+    return needs, _depends(subject)
 
 
 def _of_one_place(subject: Subject) -> list[list[int]]:
@@ -86,11 +108,17 @@ def _keeps(
         if pair in before:
             continue
         answer = subject.two_threads.ask(meeting(subject, pair))
-        if isinstance(answer, Meet):
+        if isinstance(answer, Meet) and answer.certain and _was_apart(subject, pair, before):
             return True
         if not isinstance(answer, Apart) or answer.conditions:
             known = None
     return known
+
+
+def _was_apart(subject: Subject, pair: Unordered, before: set[Unordered]) -> bool:
+    """Did two touches have no byte in common wherever nothing ordered them before?"""
+    same = (b for b in before if (b.first, b.second) == (pair.first, pair.second))
+    return all(isinstance(subject.two_threads.ask(meeting(subject, b)), Apart) for b in same)
 
 
 def _order_matters(a: Touch, b: Touch) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.facts.thread_views import ThreadViews
+from ptxsw.facts.thread_views import ThreadViews, is_read_once
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Int
 from ptxsw.terms import op
@@ -151,7 +151,4 @@ class ThreadSide(Struct, frozen=True):
     @property
     def remembers(self) -> bool:
         """Does anything depend on memory that nobody is taken to write?"""
-        return any(
-            node.kind is op.APPLY and "once" in node.value[0]
-            for node in walk(self.place.offset, *self.conditions)
-        )
+        return any(is_read_once(node) for node in walk(self.place.offset, *self.conditions))

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ptxsw.facts.grid import AXES
 from ptxsw.facts.thread_columns import BlockColumns, collisions, threads_of
-from ptxsw.facts.thread_views import OtherThread, ThreadViews
+from ptxsw.facts.thread_views import OtherThread, ThreadViews, is_read_once
 from ptxsw.ptx.target import MOST_THREADS
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import Column, evaluate
@@ -133,7 +133,8 @@ class ModelSearch:
         conditions = [(condition, True) for condition in wanted if condition.kind is not op.CONST]
         chosen = [_placed(start, *pair) for pair in pairs for start in _STARTS[:2]]
         values = witness(conditions, [*chosen, *(_start(start) for start in _STARTS)])
-        return None if values is None else self._model(values, wanted)
+        told = [assignment for *_, assignment in pairs]
+        return None if values is None else self._model(values, wanted, told)
 
     def in_block(
         self, mine: Sequence[Term], theirs: Sequence[Term], sizes: tuple[int, int],
@@ -196,11 +197,20 @@ class ModelSearch:
         values = self._solver.values(conditions)
         return None if values is None else self._model(values, wanted)
 
-    def _model(self, values: Mapping[Term, int], wanted: Sequence[Term]) -> Model | None:
-        """None where the values do not hold what they promise."""
+    def _model(
+        self, values: Mapping[Term, int], wanted: Sequence[Term],
+        told: Sequence[Mapping[Term, int]] = (),
+    ) -> Model | None:  # fmt: skip
+        """None where the values do not hold what they promise. `told` are values that registers
+        have together in some iteration of their loops."""
         if not all(evaluate(condition, values) for condition in wanted):
             return None
-        return Model(dict(values), all(term.origin in _CHOSEN for term in unknowns(*wanted)))
+        open_ = {term for term in unknowns(*wanted) if term.origin not in _CHOSEN}
+        loads = {term for term in open_ if is_read_once(term)}
+        if len(loads) == 1:  # whatever the launch puts there
+            open_ -= loads
+        certain = not open_ or any(all(one.get(a) == values[a] for a in open_) for one in told)
+        return Model(dict(values), certain)
 
 
 def _strides(offset: Term) -> Iterator[Term]:

@@ -39,6 +39,9 @@ COMMON = frozenset({Origin.PARAMETER, Origin.SYMBOL, Origin.WINDOW})
 """What all threads share, but for what is of a thread's local memory: that varies over lanes."""
 
 
+ONCE = "once"
+"""In the name of a load of memory that nobody writes: whenever it is read, it is the same."""
+
 BY_TURNS = "/turns"
 """Ends the label of a loop where iterations are counted in turns of a ring (`ring_turns`)."""
 
@@ -154,7 +157,7 @@ class ThreadViews:
             # Whenever it is read, it is the same.
             (address,), (name, _) = node.args, node.value
             place = self.own(address)
-            return self.terms.apply((*name[:2], "once"), node.width, (place,), Variance.UNIFORM)
+            return self.terms.apply((*name[:2], ONCE), node.width, (place,), Variance.UNIFORM)
         return None
 
 
@@ -205,7 +208,7 @@ class OtherThread:
         if node.kind is not op.APPLY:
             return None
         name = node.value[0]
-        if name[0] == "phi" or "once" in name or len(name) == 2:
+        if name[0] == "phi" or ONCE in name or len(name) == 2:
             return None  # a function of its arguments: the way that was gone, memory that stays
         args = tuple(map(self, node.args))
         return self._terms.apply((*name, "of u"), node.width, args, node.value[1])
@@ -258,6 +261,11 @@ def _is_determined(terms: Terms, same: Callable[[Term], bool], term: Term) -> bo
         else:
             return False
     return True
+
+
+def is_read_once(term: Term) -> bool:
+    """Is it read from memory that nobody writes?"""
+    return term.kind is op.APPLY and ONCE in term.value[0]
 
 
 def _copy(terms: Terms, atom: Term) -> Term:

@@ -88,6 +88,24 @@ def test_where_nothing_is_said(name: str) -> None:
     assert not found and reason in said.unknown
 
 
+NEEDED = {
+    "a copy that others read": (
+        f"cp.async.ca.shared.global [%r6], [%rd5], 4;\ncp.async.wait_all;\n{BAR}\n{NEIGHBOUR}"
+    ),
+    "beside a fence": f"{OWN}\n{BAR}\nmembar.gl;\n{NEIGHBOUR}",
+    "beside a race": f"st.shared.u32 [tile+1024], %r1;\n{OWN}\n{BAR}\n{NEIGHBOUR}",
+    "of data": (
+        f"ld.global.u32 %r20, [%rd5];\nsetp.gt.u32 %p8, %r20, 7;\n@%p8 {OWN}\n{BAR}\n{NEIGHBOUR}"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_is_needed_whatever_else_is_unknown(name: str) -> None:
+    found, said = proof(NEEDED[name])
+    assert not (found or said.unknown or said.faults) and said.needs == {"divergent-barrier"}
+
+
 def test_a_note_stands_on_what_it_leans_on() -> None:
     """Arrays are apart while nobody leaves them; a race takes the note back."""
     rules = [rule for rule in RULES if rule.name in ("redundant-barrier", "data-race")]

@@ -160,6 +160,15 @@ L:  ld.global.u64 %rd1, [%rd1];
     assert proof("deadlock", walk) is None
 
 
+def test_a_vote_of_the_block_ends_a_loop_that_works() -> None:
+    """All go round together; but what nobody writes, nobody should ask for again and again."""
+    vote = "    ld.shared.u32 %r6, [%r5];\n    setp.ne.u32 %p1, %r6, 0;\n"
+    vote += "    bar.red.or.pred %p2, 0, %p1;\n    @%p2 bra L;\n"
+    found = proof("deadlock", "L: st.shared.u32 [%r5], %r2;\n" + vote)
+    assert found is not None and not found.open
+    assert "a loop waits" in why(proof("deadlock", "L:\n" + vote))
+
+
 # ---------------------------------------------------------------- async-wait
 
 COPY = "    cp.async.ca.shared.global [%r5], [%rd1], 4;\n    cp.async.commit_group;\n"
