@@ -48,12 +48,21 @@ def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> Forw
     kernel's; `size` is that of a pointer in bits. Registers that are missing hold anything."""
 
     def through(number: int, entry: State) -> Iterator[tuple[int, State]]:
-        state, block = dict(entry), cfg.blocks[number]
-        for index in range(block.start, block.end):
-            _step(cfg.instructions[index], cfg.written[index], state, parameters, size)
+        block = cfg.blocks[number]
+        state = behind(cfg, range(block.start, block.end), entry, parameters, size)
         return ((successor, state) for successor in block.successors)
 
     return ForwardAnalysis(cfg, {}, through, _joined)
+
+
+def behind(
+    cfg: Cfg, indices: range, entry: State, parameters: frozenset[str], size: int = 64
+) -> State:
+    """What registers hold behind some instructions of a block, from what they hold before."""
+    state = dict(entry)
+    for index in indices:
+        _step(cfg.instructions[index], cfg.written[index], state, parameters, size)
+    return state
 
 
 def _joined(a: State, b: State) -> State:

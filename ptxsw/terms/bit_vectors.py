@@ -366,9 +366,21 @@ class BitVectors(TermTable):
             a, b = condition.args
             if b.id < a.id:
                 condition, yes, no = self._node(condition.kind, 1, (b, a)), no, yes
+        yes, no = self._chosen(yes, condition, 1), self._chosen(no, condition, 2)
         if yes.width == 1 and yes.kind is op.CONST and no.kind is op.CONST:
             return condition if yes.value else self.not_(condition)
-        return self._node(op.ITE, yes.width, (condition, yes, no))
+        return no if yes is no else self._node(op.ITE, yes.width, (condition, yes, no))
+
+    def _chosen(self, side: Term, condition: Term, at: int) -> Term:
+        """One side of a choice; where that makes the same choice again, or extends what does, the
+        argument `at` of it."""
+        if side.kind is op.ITE and side.args[0] is condition:
+            return side.args[at]
+        inner = side.args[0] if side.kind in op.EXTENSIONS else side
+        if inner is side or inner.kind is not op.ITE or inner.args[0] is not condition:
+            return side
+        extend = self.zext if side.kind is op.ZEXT else self.sext
+        return extend(inner.args[at], side.width)
 
 
 def _id(term: Term) -> int:

@@ -8,6 +8,7 @@ they do. Imports nothing of what rewrites kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
@@ -73,26 +74,37 @@ def validate(
         return Mismatch(f"ptxas refuses it: {reason}", None, line, {})
     # Here, since kernels of which nothing is made need no proof.
     from ptxsw.validate.claims import read_claim
+    from ptxsw.validate.finer_cuts import finer
     from ptxsw.validate.proof import Validation
     from ptxsw.validate.proof_context import ProofContext
 
     read = [read_claim(claim, first, kernel) for claim in claims]
     edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
 
-    def begin(thorough: bool, lost: Lost) -> Validation:
+    def begin(edits: EditMap, thorough: bool, lost: Lost) -> Validation:
         limit = budget or Budget()
         context = ProofContext(
             old, new, edits, read, allowed, shared_layout, limit, thorough=thorough, lost=lost
         )
         return Validation(context, limit)
 
-    # The cheap proof nearly always suffices. Where it lost track of a register's value, the second
-    # one runs the whole first kernel symbolically.
     with no_collection():
-        outcome, may_tell_more = _once(begin, thorough=False)
-        if may_tell_more:
-            thorough, _ = _once(begin, thorough=True)
-            outcome = thorough if isinstance(thorough, Proved) else outcome
+        outcome = _outcome(partial(begin, edits))
+        if isinstance(outcome, Proved) or claims or shared_layout is not None:
+            return outcome
+        # Cuts inside blocks tell less of what was computed before, and cost time.
+        inside = finer(kernel.body, other.body, edits)
+        finest = outcome if inside is None else _outcome(partial(begin, inside))
+        return finest if isinstance(finest, Proved) else outcome
+
+
+def _outcome(begin: Callable[[bool, Lost], Validation]) -> Outcome:
+    """The cheap proof nearly always suffices. Where it lost track of a register's value, the second
+    one runs the whole first kernel symbolically."""
+    outcome, may_tell_more = _once(begin, thorough=False)
+    if may_tell_more:
+        thorough, _ = _once(begin, thorough=True)
+        outcome = thorough if isinstance(thorough, Proved) else outcome
     return outcome
 
 

@@ -3,10 +3,10 @@ and which of these pairs a proof has reached."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
-from ptxsw.validate.edit_map import Pair
+from ptxsw.validate.edit_map import EditMap, Pair
 from ptxsw.validate.text import Text
 
 
@@ -17,12 +17,12 @@ class CutPointMap:
     def __init__(
         self,
         texts: tuple[Text, Text],
-        positions: Mapping[int, frozenset[int]],
+        edits: EditMap,
         claims: Sequence[ReadClaim],
     ) -> None:
         self._old, self._new = texts
-        starts = {block.start for block in self._old.cfg.blocks}
-        self.places = {old: new for old, new in positions.items() if old in starts}
+        cuts = {block.start for block in self._old.cfg.blocks}.union(p for p, _ in edits.inside)
+        self.places = {old: new for old, new in edits.images.items() if old in cuts}
         self._claim_labels(claims)
         self._uncut_loops(claims)
         self.stops = frozenset(p for places in self.places.values() for p in places)

@@ -31,14 +31,16 @@ _Skeleton = Sequence[tuple[_Key, int | None]]
 class EditMap(Struct, frozen=True, dict=True):
     """Pairs of places: control before the one in the first text corresponds to control before the
     other in the second. A place may have several
-    images, where code of the first text stands more than once in the second."""
+    images, where code of the first text stands more than once in the second. Those `inside` are
+    not where a block of the first text begins."""
 
     places: tuple[Pair, ...]
+    inside: tuple[Pair, ...] = ()
 
     @cached_property
     def images(self) -> Mapping[int, frozenset[int]]:
         images: defaultdict[int, set[int]] = defaultdict(set)
-        for old, new in self.places:
+        for old, new in (*self.places, *self.inside):
             images[old].add(new)
         return {old: frozenset(new) for old, new in images.items()}
 

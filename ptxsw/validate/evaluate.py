@@ -189,13 +189,14 @@ class Evaluator(OperandReader):
         self, instruction: Instruction, written: list[tuple[Reg, Term]], sources: list[Term | int]
     ) -> list[tuple[Reg, Term]]:
         """PTX leaves open what a division by zero gives (manual 9.7.1.7): an unknown of the
-        machine, which depends on the instruction and the dividend."""
+        machine, which depends on the instruction and its operands. Two divisors that are zero are
+        told apart, so that of two divisions of one value each may be read in its own way."""
         width = type_width(isa.access_type(instruction) or "")
         dividend, divisor = (self.cut(source, width) for source in sources[:2])
         (reg, value), *_ = written
         zero = self.terms.eq(divisor, self.terms.const(0, width))
         name = (BY_ZERO, instruction.opcode, instruction.modifiers)
-        open_ = self.function_of(name, width, (dividend,))
+        open_ = self.function_of(name, width, (dividend, divisor))
         filled = (
             self.terms.sext if str(instruction.modifiers[-1]).startswith("s") else (self.terms.zext)
         )

@@ -203,7 +203,8 @@ class KernelLanes:
     def _divided(self, node: Term, dividend: Term, divisor: Term) -> Term:
         """A quotient or remainder of 32 bits as an instruction gives it."""
         terms, (opcode, modifiers) = self.terms, _QUOTIENTS[node.kind]
-        open_ = terms.apply((BY_ZERO, opcode, modifiers), _WORD, (dividend,), Variance.LANE)
+        sources = dividend, divisor
+        open_ = terms.apply((BY_ZERO, opcode, modifiers), _WORD, sources, Variance.LANE)
         zero = terms.eq(divisor, terms.const(0, _WORD))
         return terms.ite(zero, open_, rebuild(terms, node, (dividend, divisor)))
 
@@ -225,6 +226,8 @@ class KernelLanes:
         if not self._shuffles:
             return None
         p, q = pair
+        if not self.old.begins(p):
+            return None
         at_end = q >= len(self.new.cfg.instructions)
         alone = [o for o, n in self.images.items() if q in n] == [p]
         return WarpView(

@@ -14,6 +14,7 @@ from functools import cached_property
 from ptxsw.analysis.instruction_kinds import meets
 from ptxsw.facts.conditions import together
 from ptxsw.facts.prover import Ask
+from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.op import Op
@@ -21,7 +22,7 @@ from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.layout import shared_places
 from ptxsw.validate.memory_ssa import Bytes, known_distance
-from ptxsw.validate.narrowing import readings
+from ptxsw.validate.narrowing import Divisions
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch, TouchesBySum, uncovered
 from ptxsw.validate.proof_context import ProofContext
@@ -117,22 +118,16 @@ class PathPairs:
                 self.compare(cut, old, new)
         except Differ as differ:
             joint = together(cut.conditions, new.conditions)
-            several = [readings(self._terms, self._prover, old, joint) for old in olds]
-            if not any(self._reads(cut, olds, read, new) for read in zip(*several, strict=True)):
+            live = frozenset[Reg]().union(*map(self._context.basis.new.live, new.places))
+            divisions = Divisions(self._terms, self._prover, new, live, joint)
+            read = [divisions.read(old) for old in olds]
+            if not any(read):
+                raise
+            try:
+                for old, other in zip(olds, read, strict=True):
+                    self.compare(cut, other or old, new)
+            except Differ:
                 raise differ from None
-
-    def _reads(
-        self, cut: Cut, olds: Sequence[Path], read: Sequence[Path | None], new: Path
-    ) -> bool:
-        """Do the first text's paths, read in another way, do what one of the second does?"""
-        if not any(read):
-            return False
-        try:
-            for old, other in zip(olds, read, strict=True):
-                self.compare(cut, other or old, new)
-        except Differ:
-            return False
-        return True
 
     def compare(self, cut: Cut, old: Path, new: Path, *, again: bool = True) -> None:
         """One path of each text: they do the same, or are never taken together. Raises Differ."""

@@ -42,7 +42,7 @@ class ProofContext:
         exact = any(map(is_inequality, claims))
         self.basis = basis = Basis(old, new, assume, budget, exact=exact, lost=lost)
         self.worklist = Worklist()
-        self.images = images = CutPointMap((basis.old, basis.new), edits.images, claims)
+        self.images = images = CutPointMap((basis.old, basis.new), edits, claims)
         self.barrier_pairs = BarrierPairs(basis.old, basis.new)
         self.layout = None if permutation is None else _layout(basis, permutation, *new)
         second = basis.new if permutation is None else None

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import ForwardAnalysis, live_at, liveness
-from ptxsw.flow.pointer_spaces import Points, State, pointer_spaces
+from ptxsw.flow.pointer_spaces import Points, State, behind, pointer_spaces
 from ptxsw.ptx.ir import Function, Module, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, walk
@@ -128,8 +128,14 @@ class Text:
         return {b.start: (*b.labels, self.cfg.name(b.number)) for b in self.cfg.blocks}
 
     def points(self, position: int) -> Mapping[Reg, Points]:
-        """Where registers point at the start of a block; nothing is told of other positions."""
-        return self._points.at(self.block(position)) or {} if self.begins(position) else {}
+        """Where registers point before an instruction."""
+        if self.begins(position):
+            return self._points.at(self.block(position)) or {}
+        if position >= len(self.cfg.instructions):
+            return {}
+        block = self.cfg.blocks[self.cfg.block_of[position]]
+        code, size = range(block.start, position), self.module.address_size
+        return behind(self.cfg, code, self._points.at(block.number) or {}, self._parameters, size)
 
     @cached_property
     def _points(self) -> ForwardAnalysis[State]:

@@ -206,6 +206,19 @@ def test_ite(width: int) -> None:
                 prover.equal(expression(result), plain, f"{condition} ? {left} : {right}")
 
 
+def test_a_choice_is_made_once() -> None:
+    """A side that makes the same choice again is what it chooses there."""
+    terms = Terms()
+    first, second, third = (terms.atom(name, 8, Variance.LANE) for name in "abc")
+    condition = terms.ult(first, second)
+    again = terms.ite(condition, second, third)
+    assert terms.ite(condition, again, first) is terms.ite(condition, second, first)
+    for extend in (terms.zext, terms.sext):
+        wide = terms.ite(condition, terms.const(-1, 16), extend(again, 16))
+        assert wide is terms.ite(condition, terms.const(-1, 16), extend(third, 16))
+    assert terms.ite(condition, third, again) is third
+
+
 def test_conditions() -> None:
     """Operations of width 1, where Z3 has Booleans."""
     terms, expression, prover = Terms(), Z3Terms().expression, Prover()
