@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ptxsw.changes.change import Change, Line
-from ptxsw.changes.rule import LocalRule
+from ptxsw.changes.rule import Condition, LocalRule, RunTimeTest
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.ptx.ir import Int, Operand, Reg
 from ptxsw.ptx.patterns import pattern
@@ -20,12 +20,14 @@ _BLANK = pattern(r"\{(\w+)(?::(\w+))?\}")
 
 class LocalChange(Struct, frozen=True):
     """A rule is applied to instruction `at`, and to the one `beside` it, where it is for two;
-    `number` is what the rule computes of a literal."""
+    `number` is what the rule computes of a literal. Conditions that the rule's test has to find are
+    `tested`, each of the sources with some letters."""
 
     at: int
     rule: LocalRule
     number: int | None = None
     beside: int | None = None
+    tested: tuple[tuple[Condition, str], ...] = ()
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
@@ -38,40 +40,70 @@ def lower(builder: Builder, changes: Iterable[Change]) -> None:
     for change in changes:
         detail = change.detail
         assert isinstance(detail, LocalChange)
-        writer = _Writer(builder, detail)
+        writer, rule = _Writer(builder, detail), detail.rule
         if detail.beside is None:
-            builder.replace(detail.at, *writer.lines(detail.rule.result))
+            builder.replace(detail.at, *writer.lines(writer.tested(rule.result)))
             continue
-        first = min(detail.at, detail.beside)
-        for at, lines in ((detail.at, detail.rule.result), (detail.beside, detail.rule.other)):
-            writer.texts[at] = (*(detail.rule.shared if at == first else ()), *lines)
-        for at in sorted(writer.texts):
-            builder.replace(at, *writer.lines(writer.texts[at]))
+        texts = {detail.at: rule.result, detail.beside: rule.other}
+        first, second = sorted(texts)
+        writer.read(first)
+        builder.replace(first, *writer.lines((*writer.tested(rule.shared), *texts[first])))
+        writer.read(second)
+        builder.replace(second, *writer.lines(texts[second]))
 
 
 class _Writer:
     """Fills the blanks of one rule."""
 
     def __init__(self, builder: Builder, detail: LocalChange) -> None:
-        self.builder, self.low = builder, detail.rule.low
+        self.builder, self.rule = builder, detail.rule
         self.guard = builder.guard(detail.at)
-        self.texts: dict[int, tuple[str, ...]] = {}
+        self.asked = dict(detail.tested)
         instruction = builder.instructions[detail.at]
-        dest, *sources = instruction.operands
         self.conversions: list[str] = []
         self.names = {
-            "d": written(dest),
+            "d": written(instruction.operands[0]),
             "n": str(detail.number),
             "type": instruction.modifiers[-1],
         }
-        self.names |= {letter: self._source(o) for letter, o in zip("abc", sources, strict=False)}
-        if detail.beside is not None:
+        if detail.beside is None:
+            self.read(detail.at)
+        else:
             self.names["e"] = written(builder.instructions[detail.beside].operands[0])
 
+    def read(self, at: int) -> None:
+        """The sources are those of instruction `at`. Where the rule reads their low halves, these
+        are made once."""
+        for letter, source in zip("abc", self.builder.instructions[at].operands[1:], strict=False):
+            self.names[letter.upper()] = written(source)
+            if not self.rule.low or letter not in self.names:
+                self.names[letter] = self._source(source)
+
+    def tested(self, fast: Sequence[str]) -> tuple[str, ...]:
+        """Lines with the sources as the rule reads them, under its test if the change asks for
+        it."""
+        if not self.asked or self.rule.test is None:
+            return (*self.conversions, *fast)
+        far, near = (self.builder.names.label(stem) for stem in ("wide", "divided"))
+        return (
+            *self.conversions, *self._test(self.rule.test), f"@{{fails}} bra {far};",
+            *fast, f"bra {near};",
+            f"{far}:", *self.rule.slow, f"{near}:",
+        )  # fmt: skip
+
+    def _test(self, test: RunTimeTest) -> Iterator[str]:
+        """The lines that set `{fails}`."""
+        sources = [f"{{{letter.upper()}}}" for letter in self.asked[test.condition]]
+        tested = sources[0] if len(sources) == 1 else "{joined}"
+        if tested not in sources:
+            yield f"or.b64 {{joined:b64}}, {', '.join(sources)};"
+        yield from (line.replace("{tested}", tested) for line in test.lines)
+        for condition, line in test.further:
+            for letter in self.asked.get(condition, ""):
+                yield line.replace("{tested}", f"{{{letter}}}")
+
     def lines(self, templates: Sequence[str]) -> Iterator[str]:
-        """The lines as they stand in PTX, conversions of the sources first."""
-        yield from self.conversions
-        self.conversions = []
+        """The lines as they stand in PTX."""
         for template in templates:
             # Nothing but the old destination needs the guard: no line has another effect.
             guard = self.guard if "{d}" in template else ""
@@ -85,11 +117,11 @@ class _Writer:
 
     def _source(self, operand: Operand) -> str:
         """A source, or its low half."""
-        if not self.low:
+        if not self.rule.low:
             return written(operand)
         if isinstance(operand, Int):
             value = operand.value & _LOW_HALF
-            return str(value - (1 << 32) if self.low == "s32" and value >> 31 else value)
+            return str(value - (1 << 32) if self.rule.low == "s32" and value >> 31 else value)
         half = self.builder.register("low", "b32")
         self.conversions.append(f"cvt.u32.u64 {half}, {written(operand)};")
         return half

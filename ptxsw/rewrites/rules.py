@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ptxsw.changes.rule import LocalRule
+from ptxsw.changes.rule import LocalRule, RunTimeTest
+from ptxsw.ptx.bits import wrapped
 from ptxsw.rewrites.base import Requires
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class LocalRewrite(Struct, frozen=True):
     @property
     def follows(self) -> frozenset[str]:
         """What the rules ask the values of."""
-        return frozenset(name for rule in self.rules if rule.given for name in rule.names)
+        asking = (rule for rule in self.rules if rule.given or rule.beside)
+        return frozenset(name for rule in asking for name in (*rule.names, *rule.others))
 
     @property
     def _names(self) -> Iterator[str]:
@@ -92,6 +94,19 @@ def exact_log2(value: int) -> int | None:
 
 # ---------------------------------------------------------------- narrowing
 
+_TEST = RunTimeTest(
+    below_32_bits,
+    (
+        "shr.u64 {high:b64}, {tested}, 32;",
+        "cvt.u32.u64 {upper:b32}, {high};",
+        "setp.ne.u32 {fails:pred}, {upper}, 0;",
+    ),
+    # By zero, too, the operation stays as it is.
+    ((nonzero, "setp.eq.or.u32 {fails}, {tested}, 0, {fails};"),),
+    "its operands fit 32 bits",
+    lambda divisor: exact_log2(abs(wrapped(divisor, 64))) is not None or not divisor,
+)
+
 # What ptxas 13.0 makes of each, counted on sm_80: a 64-bit division with its call takes some 110
 # instructions more than one of 32 bits, a product of 64 bits 3 more than a wide one of 32.
 _DIVISION, _PRODUCT, _REMAINDER = -105.0, -3.0, -58.0
@@ -99,10 +114,46 @@ _PRODUCTS = ("mul.lo.u64", "mul.lo.s64")
 _QUOTIENTS, _REMAINDERS = ("div.u64", "div.s64"), ("rem.u64", "rem.s64")
 _UNSIGNED, _SIGNED = "unsigned 32 bits", "signed 32 bits"
 
+
+def _or_ones(quotient: str) -> tuple[str, ...]:
+    """The lines that widen a quotient. By zero it is all ones, 32 or 64 of them."""
+    return (
+        "cvt.u64.u32 {wide:b64}, {narrow};",
+        "setp.eq.u32 {zero:pred}, {b}, 0;",
+        f"selp.b64 {{{quotient}}}, -1, {{wide}}, {{zero}};",
+    )
+
+
+_HALVED = (
+    "div.u32 {narrow:b32}, {a}, {b};",
+    "mul.lo.u32 {whole:b32}, {narrow}, {b};",
+    "sub.u32 {less:b32}, {a}, {whole};",
+    "cvt.u64.u32 {rest:b64}, {less};",
+)
+_BOTH = (
+    "div.{type} {quotient}, {A}, {B};",
+    "mul.lo.s64 {product:b64}, {quotient}, {B};",
+    "sub.s64 {rest}, {A}, {product};",
+)
+
 NARROWING = LocalRewrite(
     "narrowing",
     "64-bit operations on values that fit 32 bits are computed with 32 bits.",
     (
+        # One division serves both. The quotient goes to a register of its own: its destination may
+        # be an operand that the remainder still needs, or be written in between.
+        LocalRule(
+            _REMAINDERS, ("mov.b64 {d}, {rest};",),
+            given=((below_32_bits, "ab"), (nonzero, "b")), low="u32", test=_TEST, slow=_BOTH,
+            beside="div", shared=(*_HALVED, "cvt.u64.u32 {quotient:b64}, {narrow};"),
+            other=("mov.b64 {e}, {quotient};",), fact="quotient_line", adds=_DIVISION + _REMAINDER,
+        ),
+        LocalRule(
+            _REMAINDERS, ("mov.b64 {d}, {rest};",),
+            given=((below_32_bits, "ab"),), low="u32",
+            beside="div", shared=(*_HALVED, *_or_ones("quotient:b64")),
+            other=("mov.b64 {e}, {quotient};",), fact="quotient_line", adds=_DIVISION + _REMAINDER,
+        ),
         LocalRule(
             _PRODUCTS, ("mul.wide.u32 {d}, {a}, {b};",),
             given=((below_32_bits, "ab"),), low="u32",
@@ -118,28 +169,22 @@ NARROWING = LocalRewrite(
         LocalRule(
             _REMAINDERS, ("rem.u32 {narrow:b32}, {a}, {b};", "cvt.u64.u32 {d}, {narrow};"),
             given=((below_32_bits, "ab"),), low="u32",
+            test=_TEST, slow=("rem.{type} {d}, {A}, {B};",),
             fact="operands", said=_UNSIGNED, adds=_DIVISION,
         ),
         LocalRule(
             _QUOTIENTS, ("div.u32 {narrow:b32}, {a}, {b};", "cvt.u64.u32 {d}, {narrow};"),
             given=((below_32_bits, "ab"), (nonzero, "b")), low="u32",
+            test=_TEST, slow=("div.{type} {d}, {A}, {B};",),
             fact="operands", said=_UNSIGNED, adds=_DIVISION,
         ),
-        # The quotient by zero is all ones, 32 or 64 of them.
         LocalRule(
             _QUOTIENTS,
-            (
-                "div.u32 {narrow:b32}, {a}, {b};",
-                "cvt.u64.u32 {wide:b64}, {narrow};",
-                "setp.eq.u32 {zero:pred}, {b}, 0;",
-                "selp.b64 {d}, -1, {wide}, {zero};",
-            ),
+            ("div.u32 {narrow:b32}, {a}, {b};", *_or_ones("d")),
             given=((below_32_bits, "ab"),), low="u32",
             fact="operands", said=_UNSIGNED, adds=_DIVISION,
         ),
-        # The quotient goes to a register of its own: its destination may be an operand that the
-        # remainder still needs, or be written in between. By zero the product is 0, and the
-        # remainder the dividend.
+        # By zero the product is 0, and the remainder the dividend.
         LocalRule(
             _REMAINDERS,
             ("mul.lo.s64 {product:b64}, {quotient}, {b};", "sub.s64 {d}, {a}, {product};"),

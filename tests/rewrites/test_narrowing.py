@@ -68,8 +68,9 @@ def test_products_of_extended_values() -> None:
 
 
 def test_a_remainder_is_made_from_the_quotient() -> None:
-    body = WIDE + "div.s64 %rd8, %rd6, %rd7;\nrem.s64 %rd9, %rd6, %rd7;" + STORE
-    assert made(body + "\nst.global.u64 [%rd5+512], %rd9;") == [
+    large = "setp.lt.u64 %p1, %rd6, 4294967296;\n@%p1 bra END;\n"
+    body = WIDE + large + "div.s64 %rd8, %rd6, %rd7;\nrem.s64 %rd9, %rd6, %rd7;" + STORE
+    assert made(body + "\nst.global.u64 [%rd5+512], %rd9;\nEND:") == [
         "div.s64 %sw_quotient1, %rd6, %rd7;",
         "mov.b64 %rd8, %sw_quotient1;",
         "mul.lo.s64 %sw_product1, %sw_quotient1, %rd7;",
@@ -78,20 +79,22 @@ def test_a_remainder_is_made_from_the_quotient() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "tests"),
     [
-        WIDE + "div.u64 %rd8, %rd6, %rd7;",  # nothing is known of either
-        SIGN_EXTENDED + "div.s64 %rd8, %rd6, %rd7;",  # -2^31 / -1 is 2^31 with 64 bits
-        WIDE + "mul.lo.s64 %rd8, %rd6, %rd7;",
-        ZERO_EXTENDED + "add.s64 %rd6, %rd6, %rd7;\ndiv.u64 %rd8, %rd6, %rd7;",  # 33 bits
+        (WIDE + "div.u64 %rd8, %rd6, %rd7;", 1),  # nothing is known of either
+        (SIGN_EXTENDED + "div.s64 %rd8, %rd6, %rd7;", 1),  # -2^31 / -1 is 2^31 with 64 bits
+        (WIDE + "mul.lo.s64 %rd8, %rd6, %rd7;", 0),
+        (ZERO_EXTENDED + "add.s64 %rd6, %rd6, %rd7;\ndiv.u64 %rd8, %rd6, %rd7;", 1),  # 33 bits
         # An operand changes between the two.
-        WIDE + "div.u64 %rd8, %rd6, %rd7;\nadd.s64 %rd7, %rd7, 1;\nrem.u64 %rd9, %rd6, %rd7;",
+        (WIDE + "div.u64 %rd8, %rd6, %rd7;\nadd.s64 %rd7, %rd7, 1;\nrem.u64 %rd9, %rd6, %rd7;", 2),
         # Signed and unsigned.
-        WIDE + "div.u64 %rd8, %rd6, %rd7;\nrem.s64 %rd9, %rd6, %rd7;",
+        (WIDE + "div.u64 %rd8, %rd6, %rd7;\nrem.s64 %rd9, %rd6, %rd7;", 2),
     ],
 )
-def test_what_may_not_fit_stays(body: str) -> None:
-    assert made(body + STORE) == []
+def test_what_may_not_fit_is_tested(body: str, tests: int) -> None:
+    found = made(body + STORE)
+    assert sum("bra $sw_wide" in line for line in found) == tests
+    assert tests or not found
 
 
 EDGES = (0, 1, 2, 7, 10, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1)

@@ -31,13 +31,15 @@ from tests.heads import head
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin" / "ptxsw_example" / "__init__.py"
 TOY = runpy.run_path(str(EXAMPLE))["SHIFT_FOR_PRODUCT"]
-RULES = [
-    pytest.param(rule, name, id=f"{one.name} {number} {name}")
+_NAMED = [
+    (rule, name, f"{one.name} {number} {name}")
     for one in (*REWRITES, TOY)
     if isinstance(one, LocalRewrite)
     for number, rule in enumerate(one.rules)
     for name in rule.names
 ]
+RULES = [pytest.param(rule, name, id=told) for rule, name, told in _NAMED]
+TESTED = [pytest.param(rule, name, id=told) for rule, name, told in _NAMED if rule.slow]
 
 
 class Value(NamedTuple):
@@ -185,6 +187,12 @@ def test_a_rule_holds_for_all_values(rule: LocalRule, name: str) -> None:
         new = changed(old, LocalChange(0, rule, number, 1 if rule.beside else None))
         applies += sum(holds(rule, old, new, negative) for negative in signs)
     assert applies, "no values satisfy its condition"
+
+
+@pytest.mark.parametrize(("rule", "name"), TESTED)
+def test_the_slow_lines_do_what_the_instruction_did(rule: LocalRule, name: str) -> None:
+    way = {"shared": rule.slow} if rule.beside else {"result": rule.slow}
+    test_a_rule_holds_for_all_values(replace(rule, given=(), low="", **way), name)
 
 
 def changed(old: Module, detail: LocalChange) -> Module:
