@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "LaunchChoice", "Options", "ParseError", "Prediction", "PtxError", "Report", "Result",
-    "SymbolicStep", "Unsupported", "__version__", "analyze", "check", "choose", "optimize", "parse",
-    "plugins", "predict", "steps", "to_z3", "verify",
+    "Different", "LaunchChoice", "Options", "ParseError", "Prediction", "Proved", "PtxError",
+    "Report", "Result", "SymbolicStep", "Undecided", "Unsupported", "__version__", "analyze",
+    "check", "choose", "optimize", "parse", "plugins", "predict", "steps", "to_z3", "verify",
 ]  # fmt: skip
 
 _HOMES = {
     "check": "ptxsw.driver.checking", "parse": "ptxsw.parser", "analyze": "ptxsw.driver.pipeline",
     "optimize": "ptxsw.driver.pipeline", "Options": "ptxsw.driver.pipeline",
     "Result": "ptxsw.driver.pipeline", "Report": "ptxsw.report",
-    "Prediction": "ptxsw.report.prediction", "predict": "ptxsw.driver.prediction",
+    "Prediction": "ptxsw.report.prediction_text", "predict": "ptxsw.driver.prediction",
     "steps": "ptxsw.emulator.stepping", "to_z3": "ptxsw.emulator.stepping",
     "SymbolicStep": "ptxsw.emulator.stepping", "ParseError": "ptxsw.ptx.errors",
     "PtxError": "ptxsw.ptx.errors", "Unsupported": "ptxsw.ptx.errors",
     "choose": "ptxsw.gpu.launch_choice", "LaunchChoice": "ptxsw.gpu.launch_choice",
+    "Proved": "ptxsw.verify.verdict", "Different": "ptxsw.verify.verdict",
+    "Undecided": "ptxsw.verify.verdict",
 }  # fmt: skip
 
 

@@ -18,7 +18,10 @@ from ptxsw.ptx.errors import ParseError as ParseError
 from ptxsw.ptx.errors import PtxError as PtxError
 from ptxsw.ptx.errors import Unsupported as Unsupported
 from ptxsw.report import Report as Report
-from ptxsw.report.prediction import Prediction as Prediction
+from ptxsw.report.prediction_text import Prediction as Prediction
+from ptxsw.verify.verdict import Different as Different
+from ptxsw.verify.verdict import Proved as Proved
+from ptxsw.verify.verdict import Undecided as Undecided
 from ptxsw.verify.verdict import verify as verify
 
 __version__: str

@@ -41,7 +41,9 @@ class Claim(Struct, frozen=True):
     code: str
     value: str
     declare: str = ""
+    """The declarations that `code` needs."""
     relation: Relation = "is"
+    """"is", "implies", "stored", "overwritten" or "true", as above."""
     where: str = ""
 
     @property

@@ -35,35 +35,42 @@ def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 class Options(Struct, frozen=True):
-    """What `optimize` is asked for. Raises ValueError for a value that makes no sense.
-
-    `scheme` "auto" is what was tuned, or "paper"; `form` "auto" is "uniform" in loops that lanes
-    leave apart, else "keep"; scheme "paper" in form "auto" is the paper's own, "keep". `hoist`
-    None is what the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode
-    "auto"; None is 5.
-    `rewrites` names those that are considered; ("all",) is all of them. None is all but those that
-    have to be named, or, where a scheme or a form is asked for, the three that have them.
-    `register_limit` is the candidate that `registers` is to make in place of the one predicted to
-    be best, by `tune`'s name: "32", "32-shared" with spills to shared memory, or "shared".
-    `block` are the threads along x, y and z of the blocks for which to choose, in kernels that do
-    not say it by `.reqntid`; what is made is right for all blocks.
-    """
+    """What `optimize` is asked for. Raises ValueError for a value that makes no sense."""
 
     mode: str = "auto"
+    """"auto": what is known to pay; "force": whatever is proved."""
     scheme: str = "auto"
+    """The code of shuffles, of SCHEMES. "auto" is what was tuned, or "paper"."""
     form: str = "auto"
+    """The code around them, of FORMS. "auto" is "uniform" in loops that lanes leave apart, else
+    "keep"; with scheme "paper" it is the paper's own, "keep"."""
     max_delta: int = 31
-    only: str | None = None  # the kernel to rewrite, by its PTX or C++ name
-    skip: tuple[str, ...] = ()  # kernels to leave alone: patterns of PTX or C++ names
-    arch: str | None = None  # "sm_80"; default: the module's target
+    """Lanes from which a shuffle may take a value, at most: 0 to 31."""
+    only: str | None = None
+    """The kernel to rewrite, by its PTX or C++ name; None: all."""
+    skip: tuple[str, ...] = ()
+    """Kernels to leave alone: patterns of PTX or C++ names."""
+    arch: str | None = None
+    """The target, as in "sm_80"; None: the module's."""
     assume: frozenset[str] = DEFAULT_ASSUME
-    budget_s: float = 10.0  # for the symbolic work on one kernel
-    smt2: bool = False  # keep the proofs as SMT-LIB 2 texts
+    """Names of the assumptions that proofs may rest on."""
+    budget_s: float = 10.0
+    """Seconds of symbolic work on one kernel."""
+    smt2: bool = False
+    """Keep the proofs as SMT-LIB 2 texts."""
     hoist: bool | None = None
+    """Are loads moved up for shuffles? None is what the scheme wants: yes for "halo", else no."""
     min_gain: float | None = None
+    """Percent by which mode "auto" wants time to fall; None is 5."""
     rewrites: tuple[str, ...] | None = None
+    """Those that are considered; ("all",) is all of them. None is all but those that have to be
+    named, or, where a scheme or a form is asked for, the three that have them."""
     block: tuple[int, int, int] | None = None
+    """Threads along x, y and z of the blocks for which to choose, in kernels that do not say it by
+    `.reqntid`. What is made is right for all blocks."""
     register_limit: str | None = None
+    """The candidate that `registers` is to make in place of the one predicted to be best, by the
+    name that `tune` has for it: "32", "32-shared" with spills to shared memory, or "shared"."""
 
     def __post_init__(self) -> None:
         for name, words in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):

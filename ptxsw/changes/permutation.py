@@ -25,7 +25,9 @@ class Permutation(Struct, frozen=True):
     """
 
     shifts: tuple[int, ...]
+    """s1, s2 and so on."""
     mask: int
+    """The bits that change."""
     dynamic: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -24,13 +24,14 @@ and what stands there now."""
 
 
 class RewriteStep(Struct, frozen=True, omit_defaults=True):
-    """One rewrite of a kernel: what is claimed of its registers, how shared memory was permuted,
-    and the edits that made the text behind it from the kernel before all steps. The text behind
-    the last step is the one that the comments stand in."""
+    """One rewrite of a kernel. Behind the last step is the text that the comments stand in."""
 
     claims: tuple[Claim, ...] = ()
+    """What is claimed of its registers."""
     layout: Permutation | None = None
+    """How shared memory was permuted."""
     edits: tuple[Replaced, ...] = ()
+    """Those that made the text behind it from the kernel before all steps."""
 
 
 def comments(steps: Mapping[str, Sequence[RewriteStep]]) -> str:

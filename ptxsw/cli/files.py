@@ -15,7 +15,7 @@ from ptxsw.ptx.text_files import COMPILED, decoded, encoded
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
-    from ptxsw.report.prediction import Prediction
+    from ptxsw.report.prediction_text import Prediction
 
 BAD_INPUT = 2
 

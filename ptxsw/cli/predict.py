@@ -77,8 +77,7 @@ def predict(
     from ptxsw.driver.prediction import predict
     from ptxsw.parser import parse
     from ptxsw.ptx.cxx_names import chosen
-    from ptxsw.report.prediction import to_json
-    from ptxsw.report.prediction_text import prediction_text
+    from ptxsw.report.prediction_text import prediction_text, to_json
 
     read_once(file, against, launch)
     if gpu is not None and is_set_by_project(context, "arch"):

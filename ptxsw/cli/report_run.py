@@ -31,7 +31,7 @@ from ptxsw.cli.values import (
 if TYPE_CHECKING:
     from ptxsw.driver.pipeline import Result
     from ptxsw.report.build import Build
-    from ptxsw.report.prediction import Prediction
+    from ptxsw.report.prediction_text import Prediction
     from ptxsw.report.serial import Report
     from ptxsw.report.source_files import SourceFiles
     from ptxsw.verify.launches import Launch

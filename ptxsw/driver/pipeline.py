@@ -23,6 +23,7 @@ from ptxsw.codegen.splice import Edit, apply
 from ptxsw.driver.kernel_tasks import KernelOutcome, KernelTasks, OutcomeStore
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
+from ptxsw.ptx.printable import InNotebooks
 from ptxsw.report import model
 from ptxsw.report.serial import Report
 
@@ -38,20 +39,26 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Result(Struct, frozen=True):
-    """The rewritten text (the very input where nothing was rewritten), and the report.
-
-    `smt2` holds the proofs by file name, where they were asked for: each is unsatisfiable.
-    `edits` are those that made the text from the input. `steps` are, for kernels of which the two
-    texts alone do not tell all, what `verify` proves each rewrite with; `text_with_steps` has them
-    as comments.
-    """
+class Result(InNotebooks, Struct, frozen=True):
+    """What `optimize` made of a text."""
 
     text: str
+    """The rewritten text; the very input where nothing was rewritten."""
     report: Report
+    """What was rewritten and what was left alone, and why."""
     smt2: Mapping[str, str] = field(default_factory=dict)
+    """The proofs by file name, where they were asked for: each is unsatisfiable."""
     edits: tuple[Edit, ...] = ()
+    """Those that made the text from the input."""
     steps: Mapping[str, tuple[RewriteStep, ...]] = field(default_factory=dict)
+    """For kernels of which the two texts alone do not tell all: what `verify` proves each rewrite
+    with. `text_with_steps` has them as comments."""
+
+    def __str__(self) -> str:
+        """What `ptxsw optimize` prints."""
+        from ptxsw.report.text import optimization_text
+
+        return optimization_text(self.report)
 
     @property
     def text_with_steps(self) -> str:

@@ -22,7 +22,7 @@ from ptxsw.ptx.cxx_names import chosen, readable
 from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.report import prediction as model
-from ptxsw.report.prediction import Prediction
+from ptxsw.report.prediction_text import Prediction
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch

@@ -55,6 +55,7 @@ class MemoryAccess(Struct, frozen=True):
 
     address: Term
     guard: Term
+    """A term of one bit: is it made?"""
     space: str
     place: Term
     copied: Term | None = None

@@ -30,14 +30,22 @@ class SymbolicStep(Struct, frozen=True):
     """One instruction as one path runs it. Registers are called as in the text; of those that hide
     each other in nested scopes the innermost is shown."""
 
-    index: int  # in the kernel's body, from 0
-    line: int  # of the text, from 1
+    index: int
+    """In the kernel's body, from 0."""
+    line: int
+    """Of the text, from 1."""
     instruction: Instruction
-    text: str  # as written
-    registers: Mapping[str, Term]  # after it, as far as later instructions use them
-    written: Mapping[str, Term]  # those that it wrote
-    conditions: tuple[Term, ...]  # that hold on this path
-    access: MemoryAccess | None  # with `address`, `guard` and `space`
+    """As the parser has it."""
+    text: str
+    """As written."""
+    registers: Mapping[str, Term]
+    """Their values after it, as far as later instructions use them."""
+    written: Mapping[str, Term]
+    """Those that it wrote."""
+    conditions: tuple[Term, ...]
+    """What holds on this path, as terms of one bit."""
+    access: MemoryAccess | None
+    """With `address`, `guard` and `space`; None where it is none to memory."""
 
     def __str__(self) -> str:
         values = [f"{name} = {show(term)}" for name, term in self.written.items()]

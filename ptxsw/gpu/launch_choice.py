@@ -46,8 +46,10 @@ class LaunchChoice(Struct, frozen=True):
 
     text: str
     kernel: str
-    arch: str  # "sm_90"
-    block: Shape  # threads along x, y and z
+    arch: str
+    """The target, as in "sm_90"."""
+    block: Shape
+    """Threads along x, y and z."""
     scheme: str
     form: str
     speedup: float

@@ -25,6 +25,16 @@ _COMMAND = pattern(r"(?im)^(?P<lead>[^\S\n]*):(?=:)|(?<=#)#(?=(?:vso|teamcity)?\
 _STYLE = pattern(r"(\x1b\[(?:0|1|2|3[1-6])m)")
 """The colours of `ptxsw.report.text.coloured`."""
 
+
+class InNotebooks:
+    """Shows itself in IPython and notebooks as `print` would, not as its constructor."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
 _LONGEST = 400  # characters of a line that is drawn where nothing says how wide lines may be
 
 

@@ -28,7 +28,7 @@ class Figures(Struct, frozen=True, omit_defaults=True):
         Annotated[str, one_of("SASS", "PTX")],
         says("Of the instructions: what ptxas made, which tells registers, too; or bounds by PTX."),
     ]
-    instructions: tuple[float, float]
+    instructions: Annotated[tuple[float, float], says("That a warp executes.")]
     pipes: Annotated[
         Mapping[str, tuple[float, float]], says("Instructions by the pipeline that runs them.")
     ]
@@ -47,7 +47,7 @@ class Figures(Struct, frozen=True, omit_defaults=True):
 class RoleLoop(Struct, frozen=True, omit_defaults=True):
     """An innermost loop of a role. None: not known."""
 
-    label: str
+    label: Annotated[str, says("Of its header.")]
     line: Line
     work: Annotated[tuple[str, ...], says("What it does beside computing and waiting.")]
     bytes: Annotated[
@@ -75,16 +75,16 @@ class Role(Struct, frozen=True, omit_defaults=True):
     """Warps of a block that run the same loops, and what they do where they run none."""
 
     warps: Annotated[tuple[Count, ...], says("Their numbers in the block.")]
-    loops: tuple[RoleLoop, ...]
-    work: tuple[str, ...] = ()
+    loops: Annotated[tuple[RoleLoop, ...], says("The innermost ones, in the order of the text.")]
+    work: Annotated[tuple[str, ...], says("What they do outside of loops.")] = ()
 
 
 class DescribedOperand(Struct, frozen=True, omit_defaults=True):
     """Operands that tensor cores read in shared memory by descriptors that say the same."""
 
-    instruction: Annotated[str, one_of("wgmma", "tcgen05.mma")]
-    matrix: Annotated[str, one_of("A", "B")]
-    lines: tuple[Line, ...]
+    instruction: Annotated[str, one_of("wgmma", "tcgen05.mma"), says("What reads it.")]
+    matrix: Annotated[str, one_of("A", "B"), says("Which operand it is.")]
+    lines: Annotated[tuple[Line, ...], says("Of these instructions.")]
     swizzle: Annotated[
         Count | None, says("Bytes of a row in which chunks are permuted; 0 for none.")
     ] = None
@@ -96,13 +96,13 @@ class Cost(Struct, frozen=True, omit_defaults=True):
     """What a kernel takes, by the code that ptxas makes of it; what a warp does that runs through
     it once, each loop taken 16 times."""
 
-    registers: Count
+    registers: Annotated[Count, says("Of a thread.")]
     local: Annotated[Count, says("Bytes that a thread spills to local memory, stored and loaded.")]
     shared: Annotated[Count, says("Bytes of a block, static ones.")]
     occupancy: Annotated[
         Mapping[str, float], says("Share of resident warps, by the threads of a block.")
     ]
-    instructions: float
+    instructions: Annotated[float, says("That a warp executes.")]
     wavefronts: Annotated[
         float, says("The fewest, where addresses are not known of an access before or after.")
     ]
@@ -112,14 +112,14 @@ class Cost(Struct, frozen=True, omit_defaults=True):
         says("Cycles of a multiprocessor that all resources take one after the other; null where "
              "there is tensor work, which is not modelled."),
     ]  # fmt: skip
-    figures: Figures | None = None
+    figures: Annotated[Figures | None, says("The same with no loop weighed.")] = None
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
     """Whether mode auto keeps what was made of the kernel, and why; absent where there was nothing
     to decide."""
 
-    kept: bool
+    kept: Annotated[bool, says("Does what was made stay?")]
     by: Annotated[
         Annotated[str, one_of("ptxas", "counts", "tuned")],
         says(
@@ -127,8 +127,8 @@ class Decision(Struct, frozen=True, omit_defaults=True):
             "themselves; or what ptxsw tune measured."
         ),
     ]
-    reason: str
-    before: Cost | None = None
+    reason: Annotated[str, says("Why, with the figures that decide.")]
+    before: Annotated[Cost | None, says("Of the kernel as it was.")] = None
     after: Annotated[Cost | None, says("Of what is kept; where nothing is, of what was not.")] = (
         None
     )

@@ -27,8 +27,7 @@ from ptxsw.report.descriptors import TITLE as DESCRIPTORS
 from ptxsw.report.descriptors import descriptor_table
 from ptxsw.report.machine_code import MachineCode
 from ptxsw.report.model import Access, Kernel
-from ptxsw.report.prediction import Prediction
-from ptxsw.report.prediction_text import prediction_tables
+from ptxsw.report.prediction_text import Prediction, prediction_tables
 from ptxsw.report.serial import Report, to_json
 from ptxsw.report.source_places import Sources, short_names
 from ptxsw.report.tables import (

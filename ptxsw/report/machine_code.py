@@ -18,21 +18,29 @@ _REACHES_MEMORY = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "SULD", "S
 
 
 class MachineLine(Struct, frozen=True):
-    """One instruction of `text`; `line` is that of its PTX, None where it has none."""
+    """One instruction of machine code."""
 
     kernel: str
-    address: int  # in bytes from the start of the kernel
+    """As in the PTX."""
+    address: int
+    """In bytes from the start of the kernel."""
     text: str
+    """As nvdisasm prints it."""
     line: int | None
-    memory: bool  # does it read or write memory?
+    """That of its PTX, from 1; None where it has none."""
+    memory: bool
+    """Does it read or write memory?"""
 
 
 class MachineCode(Struct, frozen=True):
-    """`note` says what is missing and why, or is empty."""
+    """All instructions of a text."""
 
     arch: str | None
+    """The target; None without machine code."""
     lines: tuple[MachineLine, ...]
+    """Kernel by kernel, by address."""
     note: str
+    """What is missing and why, or empty."""
 
 
 def machine_code(text: str, target: str | None) -> MachineCode:

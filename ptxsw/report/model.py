@@ -13,6 +13,12 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from ptxsw.ptx.failures import Failure
+from ptxsw.report.access_model import Access as Access
+from ptxsw.report.access_model import Carried as Carried
+from ptxsw.report.access_model import Iteration as Iteration
+from ptxsw.report.access_model import Outlook as Outlook
+from ptxsw.report.access_model import Reuse as Reuse
+from ptxsw.report.access_model import Row as Row
 from ptxsw.report.cost_model import Cost as Cost
 from ptxsw.report.cost_model import Decision as Decision
 from ptxsw.report.cost_model import DescribedOperand as DescribedOperand
@@ -22,11 +28,9 @@ from ptxsw.report.cost_model import RoleLoop as RoleLoop
 from ptxsw.report.cost_model import Totals as Totals
 from ptxsw.report.fields import (
     EMPTY,
-    NULL,
     Count,
     Delta,
     Detail,
-    Lanes,
     Line,
     Name,
     Positive,
@@ -43,155 +47,14 @@ LEVELS = ("note", "warning", "error")
 """Of findings, the mildest first."""
 
 
-class Reuse(Struct, frozen=True):
-    """An earlier load of the same bytes: by lane i + `delta`, or by the same thread where 0."""
-
-    line: Line
-    delta: Delta
-
-
-class Carried(Struct, frozen=True):
-    """What lane i + `delta` fetched at `line` so many iterations ago."""
-
-    line: Line
-    delta: Delta
-    loop: Annotated[str, says("The label of its header.")]
-    iterations: Annotated[Positive, says("1 is the iteration before.")] = field(name="turns")
-
-
-class Outlook(Struct, frozen=True):
-    """What `optimize --mode force` does with a global load: it becomes a shuffle or a copy, is the
-    source of others, or stays as it is."""
-
-    action: Annotated[str, one_of("shuffle", "copy", "source", "keep")]
-    source_line: Annotated[Line | None, says("Whose value it takes or would have taken.")]
-    delta: Delta | None
-    proof: Annotated[Status | None, says("Null where it is kept.")]
-    reason: Annotated[str | None, says("Why it is kept although another load has its bytes.")]
-
-
-class Iteration(Struct, frozen=True):
-    """The figures of an access in one iteration of a loop, in which a register of the address has
-    this value."""
-
-    value: int
-    lane_stride: int | None
-    sectors: Positive | None
-    bank_conflicts: Lanes | None
-
-
-class Access(Struct, frozen=True, omit_defaults=True):
-    """One memory access in program order."""
-
-    line: Annotated[Line, says("Of the PTX text.")]
-    source: Annotated[str | None, says("file:line of the source, from .loc.")]
-    kind: Annotated[str, says("load, store, atomic, …")]
-    space: Annotated[str, says("global, shared, local, const, param or generic.")]
-    opcode: Annotated[str, says("With its modifiers, as written.")]
-    bytes: Annotated[Count | None, says("Per lane.")]
-    address: Annotated[str | None, says("In terms of parameters and special registers.")]
-    lane_stride: Annotated[int | None, says("Bytes from one lane's address to the next lane's.")]
-    sectors: Annotated[
-        Count | None,
-        says("32-byte sectors that a full warp touches; of the warps of a block the most."),
-    ]
-    uniform: Annotated[bool | None, says("One address for all lanes of a warp.")]
-    type: Annotated[str | None, says("Of an element, as in f32.")] = NULL
-    elements: Annotated[Positive | None, says("More than 1 for a vector.")] = NULL
-    index: Annotated[str | None, says("The address as base[index], in elements of the access.")] = (
-        NULL
-    )
-    lane_step: Annotated[
-        str | None, says("lane_stride as text, where it is a symbolic value: 4*param_0.")
-    ] = NULL
-    efficiency: Annotated[Share | None, says("Bytes asked for over bytes of its sectors.")] = NULL
-    bank_conflicts: Annotated[
-        Lanes | None, says("Shared memory: passes that a warp needs; 1 is no conflict.")
-    ] = NULL
-    row: Annotated[str | None, says("The name of its row in the kernel's rows.")] = NULL
-    offset: Annotated[int | None, says("Bytes from the start of the row.")] = NULL
-    lanes: Annotated[
-        Annotated[tuple[int, ...], Meta(min_length=1, max_length=32)] | None,
-        says(
-            "Bytes from lane 0's address, for each lane of a warp; null where lane_stride says "
-            "it, or not known."
-        ),
-    ] = NULL
-    reuse: Annotated[
-        tuple[Reuse, ...], says("Earlier loads of the same bytes, nearest lane first.")
-    ] = EMPTY
-    optimizer: Outlook | None = None
-    carried: Annotated[
-        tuple[Carried, ...],
-        says(
-            "Loads of the same bytes in an earlier iteration of a loop: one for each loop, the "
-            "innermost first."
-        ),
-    ] = EMPTY
-    phase: Annotated[
-        Annotated[int, Meta(ge=0, le=127)] | None,
-        says(
-            "Bytes by which lane 0 is past the start of a 128-byte line, where all that only the "
-            "run knows is a multiple of 128 bytes."
-        ),
-    ] = NULL
-    changing: Annotated[str | None, says("The register whose value tells `turns` apart.")] = None
-    iterations: Annotated[
-        tuple[Iteration, ...],
-        says(
-            "One for each iteration of a loop in which a register such as s in `s *= 2` decides "
-            "the stride; sectors, efficiency and bank_conflicts of the access are those of the "
-            "worst. Absent for other accesses."
-        ),
-    ] = field(default=(), name="turns")
-    contention: Annotated[
-        Lanes | None,
-        says(
-            "Atomic operations on shared memory: lanes that meet in one word, and wait for each "
-            "other; 1 where none do. Absent for other accesses, and where it is not known."
-        ),
-    ] = None
-    loop_depth: Annotated[Count | None, says("Loops around it.")] = None
-    over_stores: Annotated[
-        str | None,
-        says(
-            "What read-only-loads and scalar-replacement make of it in mode force, or why they "
-            "leave what an iteration of a loop accesses again. Absent for other accesses."
-        ),
-    ] = None
-    weight: Annotated[
-        Weight | None,
-        says(
-            "What it costs one warp, in the units of a finding's weight. Absent where it is not "
-            "known."
-        ),
-    ] = None
-    wavefronts: Annotated[
-        float | None,
-        says(
-            "Passes of the memory pipe for a warp, on average over some warps; of shared memory, "
-            "through its banks. Absent where it is not known."
-        ),
-    ] = None
-    hidden: Annotated[
-        str | None, says("Why the sectors are not known: `index loaded at line 40`.")
-    ] = None
-
-
-class Row(Struct, frozen=True):
-    """Accesses whose addresses differ by constants only."""
-
-    name: str
-    address: Annotated[str, says("That of offset 0.")]
-    lines: tuple[Line, ...]
-
-
 class Proof(Struct, frozen=True):
     """Why a rewrite is right: guards are tested at run time."""
 
     status: Status
-    assumptions: tuple[str, ...] = ()
-    guards: tuple[str, ...] = ()
+    assumptions: Annotated[
+        tuple[str, ...], says("What it takes for granted, by the names of `optimize --assume`.")
+    ] = ()
+    guards: Annotated[tuple[str, ...], says("What is tested at run time.")] = ()
 
 
 class Part(Struct, frozen=True):
@@ -199,9 +62,9 @@ class Part(Struct, frozen=True):
     i + `delta`, or `delta` - i where `mirror` is set."""
 
     source_line: Line
-    element: Count
+    element: Annotated[Count, says("Of the load at source_line, from 0.")]
     delta: Delta
-    mirror: bool
+    mirror: Annotated[bool, says("The source is lane delta - i, not i + delta.")]
 
 
 class Rewrite(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -209,11 +72,11 @@ class Rewrite(Struct, frozen=True, omit_defaults=True, kw_only=True):
     the load at `source_line` of lane i + `delta`; others have no source, and a `detail`."""
 
     line: Line
-    source_line: Line | None = None
+    source_line: Annotated[Line | None, says("Of the load whose value it takes.")] = None
     delta: Annotated[Delta | None, says("0 is a register copy.")] = None
-    scheme: str | None = None
-    form: str | None = None
-    proof: Proof
+    scheme: Annotated[str | None, says("The code of a shuffle: paper, early or halo.")] = None
+    form: Annotated[str | None, says("The code around it: keep, versioned or uniform.")] = None
+    proof: Annotated[Proof, says("Why it is right.")]
     parts: Annotated[
         tuple[Part, ...],
         Meta(min_length=1),
@@ -230,9 +93,9 @@ class Refusal(Struct, frozen=True):
     """An instruction that was left alone. Null: not known, as where no source was in sight."""
 
     line: Line
-    source_line: Line | None
+    source_line: Annotated[Line | None, says("Of the load whose value it would have taken.")]
     delta: Delta | None
-    reason: str
+    reason: Annotated[str, says("Why.")]
     rewrite: Name = "shuffle"
     detail: Detail = field(default_factory=dict)
 
@@ -241,14 +104,14 @@ class Loop(Struct, frozen=True):
     """A loop that the lanes of a warp may leave after different numbers of iterations."""
 
     line: Annotated[Line, says("Of its first instruction.")]
-    form: Annotated[str, one_of("uniform", "keep")]
+    form: Annotated[str, one_of("uniform", "keep"), says("What became of it.")]
     reason: Annotated[str | None, says("Why it stays as it is; null where it does not.")]
 
 
 class RewriteChoice(Struct, frozen=True):
     """What became of one rewrite in a kernel."""
 
-    rewrite: str
+    rewrite: Name
     changes: Annotated[Count, says("Those that stay.")]
     reason: Annotated[str, says("Why they stay, or the most frequent reason why there are none.")]
 
@@ -265,15 +128,15 @@ class Choice(Struct, frozen=True, omit_defaults=True):
         float | None,
         says("Percent that the kernel gained where it was measured; null: not known."),
     ]
-    reason: str
-    rewrites: tuple[RewriteChoice, ...] = EMPTY
+    reason: Annotated[str, says("Why shuffles were made, or were not.")]
+    rewrites: Annotated[tuple[RewriteChoice, ...], says("What became of each.")] = EMPTY
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
     """What a rule of `ptxsw.findings` has to say of a kernel."""
 
-    rule: Annotated[str, Meta(pattern="^ptxsw-[a-z-]+$")]
-    level: Annotated[str, one_of(*reversed(LEVELS))]
+    rule: Annotated[str, Meta(pattern="^ptxsw-[a-z-]+$"), says("`ptxsw rule` explains it.")]
+    level: Annotated[str, one_of(*reversed(LEVELS)), says("How bad it is.")]
     kernel: Annotated[str, says("As in the PTX.")]
     line: Line
     column: Annotated[Positive, says("Of the PTX text.")]
@@ -288,8 +151,8 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         ),
     ]
     file: Annotated[str | None, says("Of the source, as .file names it.")] = None
-    source_line: Positive | None = None
-    source_column: Positive | None = None
+    source_line: Annotated[Positive | None, says("Of `file`.")] = None
+    source_column: Annotated[Positive | None, says("Of `file`.")] = None
     lines: Annotated[tuple[Line, ...], says("All instructions that it speaks of.")] = EMPTY
     gain: Annotated[
         tuple[Share, Share] | None,
@@ -339,11 +202,11 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
         Annotated[float, Meta(ge=0, le=31)] | None,
         says("Mean |delta| over shuffles and copies; null where there are none."),
     ] = None
-    instructions: Count | None = None
-    accesses: tuple[Access, ...] | None = None
-    rewrites: tuple[Rewrite, ...] | None = None
-    refusals: tuple[Refusal, ...] | None = None
-    rows: tuple[Row, ...] | None = None
+    instructions: Annotated[Count | None, says("Of its PTX.")] = None
+    accesses: Annotated[tuple[Access, ...] | None, says("To memory, in program order.")] = None
+    rewrites: Annotated[tuple[Rewrite, ...] | None, says("What was changed.")] = None
+    refusals: Annotated[tuple[Refusal, ...] | None, says("What was left alone, and why.")] = None
+    rows: Annotated[tuple[Row, ...] | None, says("Groups of accesses by their base.")] = None
     readable: Annotated[
         str | None, says("The C++ name behind a mangled one, without parameters.")
     ] = None
@@ -351,7 +214,7 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
         tuple[Positive, Positive, Positive] | None,
         says("The shape of the block that was asked for."),
     ] = None
-    choice: Choice | None = None
+    choice: Annotated[Choice | None, says("Why its rewrites are these.")] = None
     loops: Annotated[
         tuple[Loop, ...] | None,
         says(
@@ -359,7 +222,7 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
             "numbers of iterations."
         ),
     ] = None
-    decision: Decision | None = None
+    decision: Annotated[Decision | None, says("Of mode auto, by what ptxas made.")] = None
     findings: Annotated[
         tuple[Finding, ...] | None,
         says("What costs this kernel most, and what to do about it; the worst first."),
@@ -368,8 +231,8 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
         Mapping[str, Verdict] | None,
         says("By rule, where it was asked whether the kernel is right."),
     ] = None
-    totals: Totals | None = None
-    figures: Figures | None = None
+    totals: Annotated[Totals | None, says("What one warp moves in all.")] = None
+    figures: Annotated[Figures | None, says("What one warp does, no loop weighed.")] = None
     roles: Annotated[
         tuple[Role, ...] | None, says("Of warps, where some run loops that others do not.")
     ] = None
@@ -386,10 +249,10 @@ class Contents(Struct, frozen=True, omit_defaults=True):
     """What there is to say of one PTX file. None: not known."""
 
     ptxsw: Annotated[str, says("The version of ptxsw that wrote the report.")]
-    file: str
+    file: Annotated[str, says("The name of the PTX file.")]
     arch: Annotated[str | None, says("The target, as in sm_80.")]
-    seconds: Annotated[float, Meta(ge=0)] | None
-    kernels: tuple[Kernel, ...] = EMPTY
+    seconds: Annotated[Annotated[float, Meta(ge=0)] | None, says("That it took.")]
+    kernels: Annotated[tuple[Kernel, ...], says("In the order of the text.")] = EMPTY
     warning: Annotated[
         str | None,
         says(

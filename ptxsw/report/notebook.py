@@ -1,13 +1,22 @@
-"""Reports in notebooks: tables as HTML, and data frames."""
+"""Reports in notebooks: findings and tables as HTML, and data frames."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from typing import Any
 
 from ptxsw.ptx.printable import one_line
-from ptxsw.report.model import Access, Contents, Kernel
-from ptxsw.report.tables import Table, access_table, counts, row_table
+from ptxsw.report.model import Access, Contents, Finding, Kernel, Verdict
+from ptxsw.report.tables import (
+    Table,
+    access_table,
+    change_table,
+    counts,
+    refusal_table,
+    rewrite_table,
+    row_table,
+)
 from ptxsw.report.weights import ordered, weight
 
 _FRAMES = ("pandas", "polars")
@@ -18,16 +27,36 @@ _FIELDS = (
 
 
 def report_html(report: Contents) -> str:
-    """A table of accesses and one of rows for each kernel, the most expensive access first."""
+    """For each kernel what is known of it: findings, verdicts, accesses (the most expensive first),
+    rows, rewrites, refusals."""
     parts = [_kernel(kernel) for kernel in ordered(report).kernels]
     return "".join(parts) or f"<p>{_escape(report.file)}: no kernel with a body</p>"
 
 
 def _kernel(kernel: Kernel) -> str:
     name = _escape(kernel.readable or kernel.name)
-    tables = [access_table(kernel.accesses or ()), row_table(kernel.rows or ())]
+    tables = [
+        _verdict_table(kernel.verdicts or {}), access_table(kernel.accesses or ()),
+        row_table(kernel.rows or ()), rewrite_table(kernel), change_table(kernel),
+        refusal_table(kernel),
+    ]  # fmt: skip
     drawn = "".join(_table(table) for table in tables if table.rows)
-    return f"<h4>{name}: {_escape(counts(kernel))}</h4>{drawn}"
+    found = "".join(map(_finding, kernel.findings or ()))
+    listed = f"<ul>{found}</ul>" if found else ""
+    return f"<h4>{name}: {_escape(counts(kernel))}</h4>{listed}{drawn}"
+
+
+def _finding(finding: Finding) -> str:
+    place = f"line {finding.line}"
+    if finding.file is not None and finding.source_line is not None:
+        place = f"{finding.file}:{finding.source_line}"
+    lead = f"<b>{_escape(finding.level)}</b>, {_escape(place)}: {_escape(finding.what)}"
+    return f"<li>{lead} {_escape(finding.advice)} [{_escape(finding.rule)}]</li>"
+
+
+def _verdict_table(verdicts: Mapping[str, Verdict]) -> Table:
+    rows = [(rule, each.verdict, each.reason) for rule, each in verdicts.items()]
+    return Table(("fault", "verdict", "because"), tuple(rows))
 
 
 def _table(table: Table) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ptxsw.ptx.failures import Failure
 from ptxsw.report.model import Figures, Role
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ptxsw.cost.iterations import Stretch as CodeStretch
     from ptxsw.cost.occupancy import Occupancy as Resident
 
-SCHEMA = 2
-
 
 class Range(Struct, frozen=True):
     """Bounds of a number; `high` None where there is none, as of work that is not modelled."""
 
     low: float
+    """No less than this."""
     high: float | None
+    """No more than this; None: open."""
 
     @property
     def limit(self) -> float:
@@ -39,115 +39,142 @@ class Range(Struct, frozen=True):
 class Load(Struct, frozen=True):
     """How long one resource would be busy by itself."""
 
-    name: str  # "compute", "shared", "l1", "l2", "dram", "tensor", "latency"
-    time: Range  # never open
+    name: str
+    """"compute", "shared", "l1", "l2", "dram", "tensor" or "latency"."""
+    time: Range
+    """In the unit of its stretch; never open."""
     busy_with: str
+    """What keeps it busy most."""
 
 
 class Stretch(Struct, frozen=True):
-    """A launch, or one iteration of a loop (all of a kernel without loops) for one warp. `label` is
-    that of the loop's header, None for a whole kernel or a launch. `expected` is None without a
-    launch, when nothing is known of what overlaps, and where the upper end of `time` is open."""
+    """A launch, or one iteration of a loop (all of a kernel without loops) for one warp."""
 
     label: str | None
+    """That of the loop's header; None for a whole kernel or a launch."""
     line: int
-    unit: str  # "s" or "cycles"
+    """Of the PTX, where it begins, from 1."""
+    unit: str
+    """"s" or "cycles", of all times in it."""
     time: Range
+    """Its bounds: all resources overlap, or nothing does."""
     likely: Range
+    """A narrower interval that is likely; of an iteration, `time` again."""
     expected: float | None
-    resources: tuple[Load, ...]  # the busiest first
-    unknown: tuple[int, ...] = ()  # lines of accesses whose sectors or banks are not known
-    unmodelled: tuple[str, ...] = ()  # work without figures, for which `time` is open
+    """The most likely time. None without a launch, when nothing is known of what overlaps, and
+    where the upper end of `time` is open."""
+    resources: tuple[Load, ...]
+    """The busiest first."""
+    unknown: tuple[int, ...] = ()
+    """Lines of accesses whose sectors or banks are not known."""
+    unmodelled: tuple[str, ...] = ()
+    """Work without figures, for which `time` is open."""
 
 
 class OccupancyStep(Struct, frozen=True):
     """A value of a resource with which another number of blocks is resident."""
 
-    resource: str  # "registers" or "shared"
+    resource: str
+    """"registers" or "shared"."""
     at: int
+    """Registers of a thread, or bytes of a block."""
     blocks: int
+    """Resident on a multiprocessor then."""
     fraction: float
+    """Share of its warps that are resident then, 0 to 1."""
 
 
 class Occupancy(Struct, frozen=True, kw_only=True):
     """What one multiprocessor holds of a kernel."""
 
     registers: int
-    shared: int  # bytes of a block
-    threads: int  # of a block
+    """Of a thread."""
+    shared: int
+    """Bytes of a block."""
+    threads: int
+    """Of a block."""
     blocks: int
+    """Resident on a multiprocessor."""
     warps: int
+    """Resident on a multiprocessor."""
     fraction: float
+    """Share of the warps that it could hold, 0 to 1."""
     limiter: str
+    """What allows no more blocks."""
     next_steps: tuple[OccupancyStep, ...]
+    """The nearest values of resources with which another number of blocks is resident."""
 
 
 class RewriteEffect(Struct, frozen=True):
-    """What a rewrite, made wherever it is proved, would change in the stretch that takes longest:
-    each end of its time (None where that is open) and its registers, before and after."""
+    """What a rewrite would change in the stretch that takes longest, made wherever it is proved."""
 
     rewrite: str
+    """As `ptxsw rewrites` names it."""
     changes: int
+    """How many it would make."""
     low: tuple[float, float]
+    """The lower end of the time, before and after."""
     high: tuple[float | None, float | None]
+    """The upper end, before and after; None where it is open."""
     registers: tuple[int | None, int | None]
+    """Of a thread, before and after; None: not known."""
     unit: str = "cycles"
+    """"s" or "cycles"."""
 
 
 class RegisterCandidate(Struct, frozen=True, kw_only=True):
-    """What ptxas makes of a kernel under a limit of registers (`limit` None: as it is): registers a
-    thread, bytes that a thread spills, bytes of a block in shared memory, the share of resident
-    warps, and stall cycles of a warp over that share, of which the fewest are predicted to be
-    best."""
+    """What ptxas makes of a kernel under a limit of registers."""
 
     limit: int | None
+    """Registers of a thread; None: as it is."""
     spills_to_shared: bool
+    """To shared memory, in place of local memory."""
     registers: int
+    """That a thread has then."""
     local: int
+    """Bytes that a thread spills to local memory."""
     shared: int
+    """Bytes of a block in shared memory."""
     fraction: float
+    """Share of resident warps, 0 to 1."""
     pace: float
+    """Stall cycles of a warp over that share: the fewest are predicted to be best."""
 
 
 class Kernel(Struct, frozen=True):
-    """One kernel. `notes` say what is not known, and what it would take to know it."""
+    """One kernel."""
 
     name: str
+    """As in the PTX."""
     readable: str | None
+    """The C++ name behind a mangled one."""
     launch: bool
+    """Was a launch given? Then times are seconds of it."""
     stretches: tuple[Stretch, ...]
+    """The launch, or the loops."""
     occupancy: Occupancy | None
+    """None where it is not known."""
     effects: tuple[RewriteEffect, ...]
+    """Of each rewrite that would change something."""
     notes: tuple[str, ...]
-    against: tuple[Stretch, ...] = ()  # the same of the other text
-    candidates: tuple[RegisterCandidate, ...] = ()  # for registers, the kernel as it is first
-    failed: Failure | None = None  # why ptxsw could not finish it
+    """What is not known, and what it would take to know it."""
+    against: tuple[Stretch, ...] = ()
+    """The stretches of the other text, where one was given."""
+    candidates: tuple[RegisterCandidate, ...] = ()
+    """For `registers`, the kernel as it is first."""
+    failed: Failure | None = None
+    """Why ptxsw could not finish it."""
     pairs: tuple[tuple[int, int], ...] = ()
     """Which of `stretches` stands for which of `against`, by their numbers."""
-    figures: Figures | None = None  # of all its code, no loop weighed
-    roles: tuple[Role, ...] = ()  # of warps that run beside each other
+    figures: Figures | None = None
+    """Of all its code, no loop weighed."""
+    roles: tuple[Role, ...] = ()
+    """Of warps that run beside each other."""
 
 
 def failed_kernel(name: str, shown: str | None, failed: Failure) -> Kernel:
     """A kernel that was not finished for a fault of ptxsw."""
     return Kernel(name, shown, False, (), None, (), (), failed=failed)
-
-
-class Prediction(Struct, frozen=True):
-    """All kernels of a text on one GPU."""
-
-    file: str
-    gpu: str
-    arch: str
-    kernels: tuple[Kernel, ...]
-    notes: tuple[str, ...] = ()
-    schema: int = SCHEMA
-
-
-def to_json(prediction: Prediction) -> dict[str, Any]:
-    """Objects and lists of the same fields."""
-    data: dict[str, Any] = to_builtins(prediction)
-    return data
 
 
 # ---------------------------------------------------------------- from what was computed

@@ -1,16 +1,18 @@
-"""A prediction for the terminal and as tables of the page: a bar for each resource, and how sure it
-is."""
+"""A prediction as data, for the terminal, and as tables of the page: a bar for each resource, and
+how sure it is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
+from msgspec import Struct, to_builtins
+
+from ptxsw.ptx.printable import InNotebooks
 from ptxsw.report.prediction import (
     Kernel,
     Load,
     Occupancy,
-    Prediction,
     Range,
     RegisterCandidate,
     RewriteEffect,
@@ -19,8 +21,37 @@ from ptxsw.report.prediction import (
 from ptxsw.report.tables import Table
 from ptxsw.report.warp_roles import TITLE, role_lines
 
+SCHEMA: Final = 2
+
 _BAR: Final = 32  # characters of the longest bar
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+class Prediction(InNotebooks, Struct, frozen=True):
+    """All kernels of a text on one GPU."""
+
+    file: str
+    """The name of the PTX file."""
+    gpu: str
+    """That was predicted for: a name of `ptxsw predict --gpu`."""
+    arch: str
+    """The target, as in sm_90."""
+    kernels: tuple[Kernel, ...]
+    """In the order of the text."""
+    notes: tuple[str, ...] = ()
+    """What holds for all of them."""
+    schema: int = SCHEMA
+    """Of the JSON."""
+
+    def __str__(self) -> str:
+        """What `ptxsw predict` prints."""
+        return prediction_text(self)
+
+
+def to_json(prediction: Prediction) -> dict[str, Any]:
+    """Objects and lists of the same fields."""
+    data: dict[str, Any] = to_builtins(prediction)
+    return data
 
 
 def prediction_text(prediction: Prediction) -> str:

@@ -27,6 +27,23 @@ def __getattr__(name: str) -> Any:
 class _Callable(ModuleType):
     """The package under the name that the Python interface promises for a function."""
 
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """What `help(ptxsw.verify)` shows: the function's own."""
+        from inspect import getdoc
+
+        from ptxsw.verify.verdict import verify
+
+        return f"verify{self.__signature__}\n\n{getdoc(verify)}"
+
+    @property
+    def __signature__(self) -> Any:
+        from inspect import signature
+
+        from ptxsw.verify.verdict import verify
+
+        return signature(verify)
+
     def __call__(self, *args: Any, **options: Any) -> Any:
         from ptxsw.verify.verdict import verify
 

@@ -33,12 +33,19 @@ class Data(Struct, frozen=True):
     """
 
     kind: str
+    """One of these words."""
     count: int = 0
+    """Elements."""
     type: str = "f32"
+    """Of an element, a PTX type."""
     seed: int = 0
+    """Of "random", "full" and "mixed"."""
     first: int = 0
+    """The element to which the pointer leads."""
     path: str = ""
+    """Of a "file"."""
     values: tuple[int, ...] = ()
+    """By their bits."""
 
     def __str__(self) -> str:
         ahead = f"+{self.first}" if self.first else ""

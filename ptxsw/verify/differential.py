@@ -38,16 +38,14 @@ _PLAIN_LIMIT, _VARIED_LIMIT = 1 << 18, 1 << 14  # steps of invented launches
 
 
 class Difference(Struct, frozen=True):
-    """Where two kernels part.
-
-    `launch` shows it, under the schedule `seed`; None is the one in which threads reconverge.
-    `what` says which element differs, its values, and who stored it. `condition`: what the launch
-    assumes that callers may never do, as that two buffers overlap; "" if it is nothing.
-    """
+    """Where two kernels part."""
 
     launch: Launch
+    """A launch that shows it."""
     seed: int | None
+    """Its schedule; None is the one in which threads reconverge."""
     what: str
+    """Which element differs, its values, and who stored it."""
 
     @property
     def condition(self) -> str:

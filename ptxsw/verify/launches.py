@@ -26,26 +26,31 @@ STEP = 1 << 32
 
 
 class Launch(Struct, frozen=True):
-    """`args` are those of the kernel in order, a structure as its fields (offset, type, value).
-
-    `memory` puts buffers at addresses, for pointers given as numbers; `variables` gives variables
-    of the module first values; `only` runs some blocks of the grid, by number. `fuzz`: is it small
-    enough for a fuzzed schedule? `condition` says what an invented launch assumes that callers may
-    never do, as that two buffers overlap. A witness of a fault says how it shows: under the fuzzed
-    schedule `seed`, and with `races` by who looks for those.
-    """
+    """One launch of a kernel."""
 
     grid: Shape
+    """Blocks along x, y and z."""
     block: Shape
+    """Threads of a block along x, y and z."""
     args: tuple[Argument | Fields, ...]
+    """Those of the kernel in order."""
     shared: int = 0
+    """Bytes of dynamic shared memory of a block."""
     memory: tuple[tuple[int, Data], ...] = ()
+    """Buffers by their addresses, for pointers given as numbers."""
     only: tuple[int, int] | None = None
+    """The first block of the grid that runs, by number, and the first that no longer does."""
     fuzz: bool = True
+    """Is it small enough for a fuzzed schedule?"""
     variables: tuple[tuple[str, Data], ...] = ()
+    """First values of variables of the module, by name."""
     condition: str = ""
+    """What an invented launch assumes that callers may never do, as that two buffers overlap; "" if
+    it is nothing."""
     seed: int | None = None
+    """The fuzzed schedule under which a witness of a fault shows it."""
     races: bool = False
+    """Does a witness show its fault to who looks for races, as `ptxsw run --races` does?"""
 
     @property
     def threads(self) -> int:
@@ -80,6 +85,7 @@ class Fields(Struct, frozen=True):
     """A structure given by value."""
 
     fields: tuple[tuple[int, str, Argument], ...]
+    """Offset in bytes, type and value of each."""
 
 
 def _to_json(argument: Argument | Fields) -> Any:

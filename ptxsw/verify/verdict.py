@@ -12,6 +12,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.failures import Failure, failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module, type_width
+from ptxsw.ptx.printable import InNotebooks
 from ptxsw.simt.run import require_64_bits
 from ptxsw.verify.branch_inputs import branch_inputs, traced
 from ptxsw.verify.constants import constants
@@ -24,7 +25,7 @@ from ptxsw.verify.proving import Proof, Unproved, beyond_runs, open_bits, prove
 SEEDS = (1, 2, 3)
 
 
-class Proved(Struct, frozen=True):
+class Proved(InNotebooks, Struct, frozen=True):
     """Of every kernel there is a proof that both texts do the same."""
 
     launches: int = 0
@@ -46,7 +47,7 @@ class Proved(Struct, frozen=True):
         return "proved" + "; ".join(said)
 
 
-class Different(Struct, frozen=True):
+class Different(InNotebooks, Struct, frozen=True):
     """They differ."""
 
     kernel: str
@@ -67,7 +68,7 @@ class Different(Struct, frozen=True):
         return f"different: {self.kernel}{how}: {self.reason}\nlaunch: {self.difference.launch}"
 
 
-class Undecided(Struct, frozen=True):
+class Undecided(InNotebooks, Struct, frozen=True):
     """There is neither a proof nor a launch that shows a difference."""
 
     reason: str
@@ -170,15 +171,28 @@ def verify(
     machine_code: tuple[MachineCode, MachineCode] | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
-    """Do two PTX texts do the same? Of all kernels, or of one.
+    """Do two PTX texts do the same? Of all kernels of the first text, or of one.
 
-    Only a proof says yes: launches can show a difference, and never that there is none.
-    `launches` are those to compare on (default: invented for the kernel), `seeds` the
-    fuzzed schedules. A proof ends the work unless `also_run`; without `symbolic` none is tried.
-    `machine_code` (of each text, by `ptxsw.cost.fused.assembled` or `given`) says which products
-    and sums ptxas has fused. The first kernel that differs ends it, too. `step` is told each kernel
-    when its turn comes.
-    Raises ParseError; Unsupported for 32-bit addresses; ValueError where there is no such kernel.
+    Returns `Proved`, `Different` (with a launch that shows it) or `Undecided`. Only a proof says
+    yes: launches can show a difference, and never that there is none.
+
+    Args:
+        a: The first PTX text; its kernels are the ones that are compared.
+        b: The second PTX text.
+        kernel: Only the kernel of this PTX name. The first kernel that differs ends the work.
+        launches: Those to compare on; None: they are invented for each kernel.
+        seeds: The fuzzed schedules of each launch.
+        names: What the texts are called in messages.
+        symbolic: Is a proof tried?
+        also_run: Do launches run although there is a proof?
+        machine_code: Of each text, by `ptxsw.cost.fused.assembled` or `given`: which products and
+            sums ptxas has fused.
+        step: Is called with the name of each kernel when its turn comes.
+
+    Raises:
+        ParseError: If a text is no PTX.
+        Unsupported: If addresses have 32 bits.
+        ValueError: If the first text has no such kernel.
     """
     asked = question(
         a, b, names, launches=launches, seeds=seeds, symbolic=symbolic, also_run=also_run,

@@ -78,7 +78,22 @@ def test_every_cell_of_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
                 exec("".join(cell["source"]), names)
     assert "conflicting, line 103: 32-way conflict" in printed.getvalue()
     assert "line 103: 32 wavefronts become 1" in printed.getvalue()
-    assert printed.getvalue().splitlines()[-1].startswith("proved")
+    assert "\ncolumn: data-race: found " in printed.getvalue()
+    assert "\nproved\ndifferent: conflicting: " in printed.getvalue()
+    assert printed.getvalue().splitlines()[-1].startswith("conflicting found thread ")
+
+
+def test_the_tests_that_users_may_copy(tmp_path: Path) -> None:
+    """Away from our own settings of pytest."""
+    for path in (EXAMPLES / "testing").glob("*.py"):
+        shutil.copy(path, tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environ = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"[47] (?:passed|skipped)", done.stdout), done.stdout
 
 
 # ---------------------------------------------------------------- the symbolic run

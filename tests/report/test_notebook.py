@@ -37,6 +37,31 @@ def test_a_report_shows_itself_in_a_notebook(report: ptxsw.Report) -> None:
     )
 
 
+def test_findings_and_verdicts_are_shown_too() -> None:
+    report = ptxsw.check(TRANSPOSE.read_text(), "a.ptx", select="all", ptxas=False)
+    html = report._repr_html_()
+    said = "<li><b>warning</b>, transpose.cu:17: 32-way bank conflict in `tile`: "
+    assert said in html and "[ptxsw-bank-conflicts]</li>" in html
+    assert ">data-race</td>" in html and ">proved for all blocks</td>" in html
+    assert html.count("<li>") == sum(len(kernel.findings or ()) for kernel in report.kernels) > 0
+
+
+def test_what_is_no_report_shows_itself_as_it_is_printed() -> None:
+    text = TRANSPOSE.read_text()
+    options = ptxsw.Options(mode="force", rewrites=("bank-conflicts",), only="conflicting")
+    result = ptxsw.optimize(text, options)
+    for shown, begins in (
+        (result, "conflicting: "),
+        (ptxsw.predict(text, gpu="h100", block=(32, 32), kernel="column"), "H100-SXM5"),
+        (ptxsw.verify(text, text), "proved"),
+    ):
+        printer = SimpleNamespace(said="")
+        printer.text = lambda words, printer=printer: setattr(printer, "said", words)
+        shown._repr_pretty_(printer, False)
+        assert printer.said == str(shown) and printer.said.startswith(begins)
+    assert "bank-conflicts" in str(result)
+
+
 def test_a_row_for_each_access(report: ptxsw.Report) -> None:
     frame = pytest.importorskip("pandas") and report.to_dataframe()
     assert len(frame) == sum(len(k.accesses or ()) for k in report.kernels)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import pydoc
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import fields
 
 import ptxsw
+from ptxsw.report.fields import described as said_by_types
 
 TEXT = (Path(__file__).parents[1] / "report" / "ptx" / "matmul.ptx").read_text()
 
@@ -60,3 +70,80 @@ def test_a_kernel_that_is_not_there() -> None:
         with pytest.raises(ValueError) as error:
             ask()
         assert str(error.value) == said
+
+
+# ---------------------------------------------------------------- what it says of itself
+
+
+def test_help_says_what_verify_does() -> None:
+    """Although it is a package: `help`, and what a notebook shows for `ptxsw.verify?`."""
+    shown = pydoc.render_doc(ptxsw.verify, renderer=pydoc.plaintext)  # type: ignore[attr-defined]
+    for said in (
+        "Do two PTX texts do the same?",
+        "kernel: Only the kernel",
+        "ParseError: If a text",
+    ):
+        assert said in shown
+    assert list(inspect.signature(ptxsw.verify).parameters)[:3] == ["a", "b", "kernel"]
+
+
+ROOTS = (
+    "LaunchChoice",
+    "Report",
+    "Prediction",
+    "Options",
+    "Result",
+    "Proved",
+    "Different",
+    "Undecided",
+)
+
+
+def public() -> list[type[Struct]]:
+    """All data that the interface takes or returns: what it names, and what that holds."""
+    waiting: list[Any] = [*(getattr(ptxsw, name) for name in ROOTS), ptxsw.SymbolicStep]
+    waiting.append(import_module("ptxsw.verify.launches").Launch)
+    known: list[type[Struct]] = []
+    while waiting:
+        kind = waiting.pop()
+        if kind in known or not kind.__module__.startswith("ptxsw."):
+            continue
+        known.append(kind)
+        for hint in hints(kind).values():
+            waiting += [t for t in parts(hint) if isinstance(t, type) and issubclass(t, Struct)]
+    return known
+
+
+def hints(kind: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except NameError:  # of types that only a checker imports
+        return {}
+
+
+def parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for one in get_args(hint):
+        yield from parts(one)
+
+
+def described(kind: type) -> set[str]:
+    """The fields with a text below them, in their type, or in that of the class, as `name`."""
+    found = set(re.findall(r"`(\w+)`", kind.__doc__ or ""))
+    for base in kind.__mro__:
+        if base.__module__.startswith("ptxsw."):
+            [body] = [
+                node.body
+                for node in ast.parse(inspect.getsource(inspect.getmodule(base) or ptxsw)).body
+                if isinstance(node, ast.ClassDef) and node.name == base.__name__
+            ]
+            for field, below in pairwise(body):
+                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                    found.add(ast.unparse(field.target))
+    return found | set(said_by_types(kind))
+
+
+@pytest.mark.parametrize("kind", public(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_every_field_is_described(kind: type[Struct]) -> None:
+    assert [one.name for one in fields(kind) if one.name not in described(kind)] == []
+    assert kind.__doc__
