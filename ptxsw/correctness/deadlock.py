@@ -13,7 +13,7 @@ from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.correctness.warp_mask import is_masked
 from ptxsw.flow.loop_exits import memory_dependence, waits_for_mbarrier
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Int
+from ptxsw.ptx.ir import Instruction, Int, Mem, Reg, leaves
 from ptxsw.ptx.isa import Effect, Trait
 
 RULE = "deadlock"
@@ -84,7 +84,7 @@ def _spins(subject: Subject) -> tuple[int, ...]:
         effects = isa.effects(instruction.opcode, instruction.modifiers)
         strong = bool(effects & (Effect.ATOMIC | Effect.BARRIER)) or waits_for_mbarrier(cfg, loop)
         strong = strong and not of_block(instruction)  # all go round together
-        if strong or not _works(subject, loop.blocks):
+        if strong or not (_works(subject, loop.blocks) or _walks(subject, index, loop.blocks)):
             found.append(index)
     return tuple(sorted(found))
 
@@ -106,6 +106,14 @@ def _endless(subject: Subject) -> tuple[int, ...]:
         if not ends and not changed:
             found.append(cfg.blocks[header].start)
     return tuple(sorted(found))
+
+
+def _walks(subject: Subject, index: int, blocks: frozenset[int]) -> bool:
+    """Does a loop read another place each time, so that it waits for none?"""
+    cfg = subject.cfg
+    written = {reg for at in cfg.indices(blocks) for reg in cfg.written[at]}
+    places = [o for o in cfg.instructions[index].operands if isinstance(o, Mem)]
+    return any(isinstance(part, Reg) and part in written for part in leaves(places))
 
 
 def _works(subject: Subject, blocks: frozenset[int]) -> bool:

@@ -12,14 +12,14 @@ Offsets that fall below zero, as in `i - 1`, are a matter of bounds, not of this
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 
 from msgspec.structs import replace
 
 from ptxsw.correctness.arrays import NO_ACCESS
+from ptxsw.correctness.first_rounds import first_rounds
 from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.large_sizes import SIZES, tried
-from ptxsw.correctness.narrow_indices import NarrowIndex, indices
+from ptxsw.correctness.narrow_indices import SUMS, WIDE, NarrowIndex, as_whole, indices
 from ptxsw.correctness.preconditions import Preconditions
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.unfollowed import through_calls, why_unbounded
@@ -34,15 +34,14 @@ from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.evaluate import evaluate
-from ptxsw.terms.node import Term, bottom_up, split, unknowns, walk
+from ptxsw.terms.node import Term, split, unknowns, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.specials import BLOCK, BLOCKS, THREAD
+from ptxsw.terms.substitution import substitute
 
 RULE = "index-overflow"
 _SPACES = frozenset({"global", "generic"})
-_WIDE = 128
-"""Bits in which sums of products of 32 bits are whole numbers."""
 _ITERATIONS = 100
 """A wrap is looked for in the first iterations of loops: strides may be as large as they like."""
 _USUAL = 1000
@@ -110,7 +109,7 @@ class _Proving:
             return
         if needs and not self._is_guarded(index, needs) and self._conditions.suppose(needs):
             return
-        model = self._beyond(index, needs or ())
+        model = self._beyond(index, needs or ()) or self._in_first_rounds(index)
         if model is not None:
             self._found(access, index, needs or (), model)
         elif not needs or not self._is_wide(needs) or not self._conditions.suppose(needs):
@@ -215,6 +214,21 @@ class _Proving:
             return None
         return self._met(self._wraps(index), needs)
 
+    def _in_first_rounds(self, index: NarrowIndex) -> Mapping[Term, int] | None:
+        """Values for which it wraps soon in a loop that changes several registers together."""
+        terms = self._values.terms
+        changing = [a for a in unknowns(index.value) if a.origin not in SIZES]
+        for values, given in first_rounds(self._subject, changing) if changing else ():
+            value, address = (
+                substitute(terms, t, values.get) for t in (index.value, index.address)
+            )
+            told = (*given, *(substitute(terms, c, values.get) for c in index.given))
+            if all(a.origin in SIZES for a in unknowns(value, *told)):
+                model = self._beyond(replace(index, value=value, address=address, given=told), ())
+                if model is not None:
+                    return model
+        return None
+
     def _met(
         self, wanted: Sequence[tuple[Term, bool]], needs: Iterable[Polynomial]
     ) -> Mapping[Term, int] | None:
@@ -248,42 +262,14 @@ class _Proving:
     def _wraps(self, index: NarrowIndex) -> list[tuple[Term, bool]]:
         """That the index wraps and the address differs by that, as conditions and their truth."""
         terms = self._values.terms
-        whole = self._as_whole(index.value, index.signed)
-        fits = terms.sle(whole, terms.const(index.most, _WIDE))
+        whole = as_whole(terms, index.value, index.signed)
+        fits = terms.sle(whole, terms.const(index.most, WIDE))
         offset, added = self._offset(index)
         same = terms.eq(terms.extract(offset, 0, added.width), added)
         if index.is_divided:  # a quotient of another number is another one
             same = terms.const(0, 1)
         given = (*index.given, *self._sizes(index), *self._values.facts(index.value, *index.given))
         return [(fits, False), (same, False), *((c, True) for c in given)]
-
-    def _as_whole(self, term: Term, signed: bool) -> Term:
-        """The same value over whole numbers. What is extended is a number of its own."""
-        terms, whole = self._values.terms, dict[tuple[Term, bool, int], Term]()
-
-        def parts(key: tuple[Term, bool, int]) -> list[tuple[Term, bool, int]]:
-            node, _, width = key
-            if node.kind in op.EXTENSIONS and width == 64 and node.args[0].width == 32:
-                return [(node.args[0], node.kind is op.SEXT, 32)]
-            return [(p, key[1], width) for p in node.args] if node.kind in _SUMS else []
-
-        start = (term, signed, term.width)
-        for key in bottom_up(whole, parts, start):
-            node, is_signed, _ = key
-            values = [whole[part] for part in parts(key)]
-            if node.kind is op.SUM:
-                constant, items = split(node)
-                total = terms.const(wrapped(constant, node.width), _WIDE)
-                for value, (_, factor) in zip(values, items, strict=True):
-                    total = terms.add(total, terms.scale(value, wrapped(factor, node.width)))
-                whole[key] = total
-            elif node.kind is op.MUL:
-                whole[key] = reduce(terms.mul, values)
-            elif values:
-                whole[key] = values[0]
-            else:
-                whole[key] = (terms.sext if is_signed else terms.zext)(node, _WIDE)
-        return whole[start]
 
     def _sizes(self, index: NarrowIndex) -> Iterator[Term]:
         """What a launch keeps to, of the axes that are spoken of; numbers count something."""
@@ -344,11 +330,10 @@ class _Proving:
         constant, items = split(address)
         kept = [(t, f) for t, f in items if f != 1 or t.origin not in _POINTERS]
         added = terms.sum(address.width, constant, kept)
-        return self._as_whole(added, True), added
+        return as_whole(terms, added, True), added
 
 
 _POINTERS = frozenset({Origin.PARAMETER, Origin.LOAD, Origin.SYMBOL})
-_SUMS = frozenset({op.SUM, op.MUL})
 
 
 def _is_number(atom: Term) -> bool:
@@ -370,7 +355,7 @@ def _hides_a_sum(trace: Trace, values: KernelValues, atom: Term) -> bool:
         return False
     facts = [f for f in trace.loop_facts.values() if f.label == atom.of[0]]
     after = [t for f in facts for reg, t in f.after.items() if named(reg) == atom.of[1]]
-    return len(after) != 1 or any(n.kind in _SUMS and n.width == 32 for n in walk(after[0]))
+    return len(after) != 1 or any(n.kind in SUMS and n.width == 32 for n in walk(after[0]))
 
 
 def _compares_place(condition: Term) -> bool:

@@ -7,6 +7,7 @@ in + 4·sext((3·i) >> 2)    3·i is divided first: the product on the way count
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 from msgspec import Struct
 
@@ -15,6 +16,11 @@ from ptxsw.emulator.trace import Access
 from ptxsw.ptx.bits import wrapped
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, bottom_up, split, visible_parts, walk
+from ptxsw.terms.terms import Terms
+
+SUMS = frozenset({op.SUM, op.MUL})
+WIDE = 128
+"""Bits in which sums of products of 32 bits are whole numbers."""
 
 
 class NarrowIndex(Struct, frozen=True):
@@ -88,4 +94,33 @@ def _is_counted(term: Term) -> bool:
 
 
 def _is_sum(term: Term) -> bool:
-    return term.width == 32 and term.kind in (op.SUM, op.MUL)
+    return term.width == 32 and term.kind in SUMS
+
+
+def as_whole(terms: Terms, term: Term, signed: bool) -> Term:
+    """The same value over whole numbers. What is extended is a number of its own."""
+    whole: dict[tuple[Term, bool, int], Term] = {}
+
+    def parts(key: tuple[Term, bool, int]) -> list[tuple[Term, bool, int]]:
+        node, _, width = key
+        if node.kind in op.EXTENSIONS and width == 64 and node.args[0].width == 32:
+            return [(node.args[0], node.kind is op.SEXT, 32)]
+        return [(p, key[1], width) for p in node.args] if node.kind in SUMS else []
+
+    start = (term, signed, term.width)
+    for key in bottom_up(whole, parts, start):
+        node, is_signed, _ = key
+        values = [whole[part] for part in parts(key)]
+        if node.kind is op.SUM:
+            constant, items = split(node)
+            total = terms.const(wrapped(constant, node.width), WIDE)
+            for value, (_, factor) in zip(values, items, strict=True):
+                total = terms.add(total, terms.scale(value, wrapped(factor, node.width)))
+            whole[key] = total
+        elif node.kind is op.MUL:
+            whole[key] = reduce(terms.mul, values)
+        elif values:
+            whole[key] = values[0]
+        else:
+            whole[key] = (terms.sext if is_signed else terms.zext)(node, WIDE)
+    return whole[start]

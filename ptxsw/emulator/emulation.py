@@ -137,6 +137,7 @@ class Emulation:
             entered.iterations.items()}, {entered.count: entered.entries for entered in
             self.joins.entered.values()}, self.facts, self.steps,
             self.names, self.record.decisions(),
+            {h: entered.begins for h, entered in self.joins.entered.items()},
         )  # fmt: skip
 
     def paths_around(

@@ -61,6 +61,7 @@ class Entered(Struct, frozen=True):
     iterations: Mapping[Term, Iterations]  # of atoms whose values in the first iterations are known
     count: Term  # the number of iterations made
     entries: tuple[LoopEntry, ...]  # those that differ in what held before each other iteration
+    begins: Mapping[Term, Term]  # by atoms of `entry` what all states agree on
 
 
 class IterationValue(Struct, frozen=True):
@@ -170,6 +171,10 @@ def enter(
         for reg, most in _variances(facts, state.env).items():
             level[reg] = max(level[reg], most)
     count = terms.iteration(facts.label)
+    begins = {
+        atom: value for reg, atom in facts.entry.items()
+        if all(s.env[reg] is (value := states[0].env[reg]) for s in states)
+    }  # fmt: skip
     iterations = _iterations(facts, [state.env for state in states], level, terms)
     atoms: dict[Term, None] = {count: None}
     given: dict[Term, tuple[Term, ...]] = {}
@@ -183,7 +188,7 @@ def enter(
     uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
     counts = {atom: iterations[atom] for atom in atoms if atom in iterations}
     left = {a: a if uniform else terms.behind(a) for a in atoms}
-    return Entered(left, uniform, counts, count, entries)
+    return Entered(left, uniform, counts, count, entries, begins)
 
 
 def _begin(

@@ -153,6 +153,8 @@ class Trace(Struct, frozen=True, dict=True):
     decisions: Mapping[int, tuple[OperandValues, ...]] = field(default_factory=dict)
     """What decides, on one or more paths, where a branch goes, and whether a guarded barrier is
     made: predicates, and of `brx.idx` the index."""
+    begins: Mapping[int, Mapping[Term, Term]] = field(default_factory=dict)
+    """What registers hold as a loop is entered, by its header and their atoms in `loop_facts`."""
 
     @property
     def global_loads(self) -> tuple[Access, ...]:

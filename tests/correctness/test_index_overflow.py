@@ -211,3 +211,32 @@ def test_what_is_proved_never_to_wrap_does_not() -> None:
 def test_what_is_proved_never_to_wrap_does_not_in_many_kernels(part: int) -> None:
     seeds = range(100 + 200 * part, 300 + 200 * part)
     assert sum(RandomIndex(seed).is_right() for seed in seeds) > 30
+
+
+SEARCH = """setp.lt.s32 %p1, %r5, 1; @%p1 ret; mov.u32 %r10, 0; mov.u32 %r11, %r5;
+    L: {middle} mul.wide.s32 %d3, %r12, 4; add.s64 %d4, %d1, %d3; {load} setp.lt.s32 %p2, %r13, %r6;
+    add.s32 %r14, %r12, 1; selp.b32 %r10, %r14, %r10, %p2; selp.b32 %r11, %r11, %r12, %p2;
+    setp.lt.s32 %p3, %r10, %r11; @%p3 bra L; ret;"""
+LOAD = "ld.global.nc.u32 %r13, [%d4];"
+HALF = "add.s32 %r12, %r11, %r10; shr.s32 %r12, %r12, 1;"
+FROM_LOW = "sub.s32 %r12, %r11, %r10; shr.s32 %r12, %r12, 1; add.s32 %r12, %r12, %r10;"
+
+
+def test_the_middle_of_two_wraps_once_both_are_large() -> None:
+    """In the first iteration it is half of n; in the second three quarters, before it is halved."""
+    (one,) = found(SEARCH.format(middle=HALF, load=LOAD)).faults
+    assert one.level == "warning" and one.what.startswith("the index is computed in 32 bits")
+    number = int(one.what.partition("n = ")[2].replace(",", ""))
+    assert number + number // 2 + 1 >= 1 << 31
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        SEARCH.format(middle=FROM_LOW, load=LOAD),
+        SEARCH.format(middle=HALF, load="ld.shared.u32 %r13, [%r12];"),  # who knows what that is
+        "setp.gt.s32 %p1, %r5, 1000; @%p1 ret;" + SEARCH.format(middle=HALF, load=LOAD),
+    ],
+)  # fmt: skip
+def test_nothing_is_said_of_other_searches(body: str) -> None:
+    assert not found(body).faults

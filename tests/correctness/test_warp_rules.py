@@ -158,6 +158,10 @@ L:  ld.global.u64 %rd1, [%rd1];
     @%p1 bra L;
 """
     assert proof("deadlock", walk) is None
+    search = walk.replace("    st.global.u32 [%rd2], %r1;\n", "")
+    assert proof("deadlock", search) is None  # another place each time
+    spin = search.replace("%rd1, [%rd1]", "%rd1, [%rd2]")
+    assert "a loop waits for what line 19 reads" in why(proof("deadlock", spin))
 
 
 def test_a_vote_of_the_block_ends_a_loop_that_works() -> None:
