@@ -118,8 +118,9 @@ def _man_block(block: Block) -> str:
 
 
 def _roff(text: str) -> str:
-    """A text in which nothing commands troff, and whose hyphens can be copied to a shell."""
-    text = text.replace("\\", r"\e").replace("-", r"\-")
+    """A text in which nothing commands troff, whose hyphens can be copied to a shell, and which
+    every locale can show."""
+    text = text.replace("\\", r"\e").replace("-", r"\-").replace("…", "...")
     return re.sub(r"^(?=[.'])", r"\&", text, flags=re.MULTILINE)
 
 

@@ -190,7 +190,7 @@ def test_lines_of_examples_stay_and_nothing_commands_troff() -> None:
 @pytest.mark.skipif(shutil.which("groff") is None, reason="no groff")
 def test_man_pages_are_right_for_groff(tmp_path: Path) -> None:
     for name, text in manual()["man_pages"]("1.2.3").items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="ascii")
     command = ["groff", "-man", "-Tutf8", "-Kutf8", "-ww", *map(str, sorted(tmp_path.iterdir()))]
     done = subprocess.run(command, capture_output=True, text=True)
     said = [line for line in done.stderr.splitlines() if "adjust line" not in line]
