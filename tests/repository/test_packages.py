@@ -146,6 +146,22 @@ def test_links_lead_to_who_releases(make: dict[str, Any]) -> None:
     assert make["linked"]("uses: OWNER/ptxsw@v1", "a/ptxsw") == "uses: a/ptxsw@v1"
 
 
+def test_the_hosted_release_runs_ours_on_every_python() -> None:
+    """And publishes nothing that was not installed first."""
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    for said in (
+        "run: make packages\n",
+        " make release\n",
+        "run: python .ci/installed dist/*.whl ",
+    ):
+        assert said in text
+    classified = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert (
+        re.findall(r'"(3\.\d+)"', text.partition("matrix:")[2].partition("steps:")[0]) == classified
+    )
+    assert "    needs: [files, installed, image, conda]\n    if: github.ref_type == 'tag'\n" in text
+
+
 # ---------------------------------------------------------------- man pages and the reference
 
 
