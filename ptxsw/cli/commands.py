@@ -12,6 +12,7 @@ from ptxsw.cli import (
     assemble,
     check,
     explain_rule,
+    lsp,
     optimize,
     predict,
     report,
@@ -24,7 +25,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError
 
 __all__ = [
-    "analyze", "app", "assemble", "check", "explain_rule", "optimize", "predict", "report",
+    "analyze", "app", "assemble", "check", "explain_rule", "lsp", "optimize", "predict", "report",
     "reproduce", "standin", "tune", "verify",
 ]  # fmt: skip
 

@@ -12,6 +12,7 @@ from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.descriptors import descriptors
 from ptxsw.analysis.traffic import Traffic, addressing_lanes
 from ptxsw.findings.base import Draft, Scene, Site, counted, plural, rule
+from ptxsw.report.model import SourceEdit
 from ptxsw.terms import op
 from ptxsw.terms.node import walk
 from ptxsw.terms.origin import Origin
@@ -57,14 +58,14 @@ def _finding(scene: Scene, sites: list[Site]) -> Draft:
     apart = f"adjacent lanes are {abs(stride):,} bytes apart, so " if stride else ""
     array = scene.source.variable(array_of(sites[0]))
     saved = sum(_extra(scene, site) * site.times for site in sites)
-    advice, mends = _advice(scene, sites)
+    advice = _advice(scene, sites)
     return scene.finding(
-        bank_conflicts, "warning" if mends or ways > _LITTLE else "note",
+        bank_conflicts, "warning" if advice.helps or ways > _LITTLE else "note",
         scene.heaviest_first(sites),
         measure=f"{ways}-way conflict",
         what=f"{ways}-way bank conflict{_where(array, sites)}: {apart}up to {ways} lanes "
         f"of a warp want different words of one bank ({counted(sites)}).",
-        advice=advice,
+        advice=advice.words, edits=advice.edits,
         saves={"passes": saved},
         ways=ways, stride=stride, times=sites[0].times,
     )  # fmt: skip
@@ -90,31 +91,41 @@ def _extra(scene: Scene, site: Site) -> float:
 # ---------------------------------------------------------------- what to do
 
 
-def _advice(scene: Scene, sites: list[Site]) -> tuple[str, bool]:
-    """What to do, and whether it was tried and helps."""
+class _Advice(Struct, frozen=True):
+    """What to do, whether it was tried and `helps`, and how to write it."""
+
+    words: str
+    helps: bool
+    edits: tuple[SourceEdit, ...] = ()
+
+
+def _advice(scene: Scene, sites: list[Site]) -> _Advice:
     permuted = (
         "; or `ptxsw optimize --rewrites bank-conflicts` permutes the words"
         if scene.works("bank-conflicts")
         else ""
     )
     if any(site.shown.iterations for site in sites):
-        return f"{_for_doubling(sites)}{permuted}.", True
+        return _Advice(f"{_for_doubling(sites)}{permuted}.", helps=True)
     array = array_of(sites[0])
     if _is_copied(scene, array):
-        return _swizzle(scene, array, sites), True
+        return _Advice(_swizzle(scene, array, sites), helps=True)
     padding = padding_of(scene, array, sites)
     if padding is None:
-        return f"Let consecutive lanes access consecutive words{permuted}.", bool(permuted)
+        words = f"Let consecutive lanes access consecutive words{permuted}."
+        return _Advice(words, helps=bool(permuted))
     left = "" if padding.ways == 1 else f", which leaves {padding.ways}-way conflicts"
     declared = scene.source.padded(array, elements=padding.elements, row=padding.row)
-    if declared:
-        return f"Pad the rows: `{declared}`{left}{permuted}.", True
+    if declared is not None:
+        words = f"Pad the rows: `{declared.new}`{left}{permuted}."
+        return _Advice(words, helps=True, edits=(declared,))
     name = scene.source.variable(array)
     steps = f" * {padding.elements}" if padding.elements > 1 else ""
-    return (
+    words = (
         f"Pad the rows{f' of `{name}`' * bool(name)}: leave {plural(padding.elements, 'element')} "
         f"free behind each {padding.row} (index by `i + i / {padding.row}{steps}`){left}{permuted}."
-    ), True
+    )
+    return _Advice(words, helps=True)
 
 
 def _swizzle(scene: Scene, array: str, sites: list[Site]) -> str:

@@ -302,11 +302,13 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         saves: Saved | None = None,
         cause: Hashable = None,
         by_lanes: bool = True,
+        edits: tuple[model.SourceEdit, ...] = (),
         **figures: Any,
     ) -> Draft:
         """A finding about instructions, placed at the first of them; at the kernel's head where
         there are none. It weighs as much as mending it saves, if nothing else is said. `by_lanes`:
-        does it depend on which threads lie in one warp?"""
+        does it depend on which threads lie in one warp? `edits` are of the kernel's file, and kept
+        where the finding is about that."""
         every = tuple(indices)
         start = self.trace.function.span.start
         if every:
@@ -319,12 +321,15 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         place = self.place(every[0] if every else 0)
         weight = quarters(saves or {}) if weight is None else weight
         measure, what, advice = map(self.source.named, (measure, what, advice))
+        if place is None or place.file != self.source.file:
+            edits = ()
         finding = model.Finding(
             rule.name, level, self.trace.function.name, line, column, measure, what, advice,
             round(max(weight, 0.0), 1),
             place.file if place else None, place.line if place else None,
             (place.column or None) if place else None,
             tuple(dict.fromkeys(map(self.line, every))) or (line,), figures=figures,
+            edits=edits,
         )  # fmt: skip
         shared = (line, measure) if cause is None else cause
         return Draft(finding, shared, saves or {}, len(finding.lines))

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.patterns import pattern
+from ptxsw.report.model import SourceEdit
 
 Block = tuple[int, int, int]
 
@@ -151,9 +152,9 @@ class KernelSource(Struct, frozen=True):
                 return name
         return "" if symbol.startswith("_Z") else symbol
 
-    def padded(self, symbol: str, *, elements: int, row: int) -> str | None:
-        """The declaration of an array of two dimensions or more whose rows, of `row` elements now,
-        have some elements more; None where the source has no such one."""
+    def padded(self, symbol: str, *, elements: int, row: int) -> SourceEdit | None:
+        """The declaration of an array of two dimensions or more, and what it is where its rows, of
+        `row` elements now, have some elements more; None where the source has no such one."""
         name = self.variable(symbol)
         array = rf"\b{re.escape(name)}\s*((?:\[[^\[\]]{{1,99}}\]\s*){{2,4}})[;,=]"
         declared = re.search(array, self.text)
@@ -164,7 +165,25 @@ class KernelSource(Struct, frozen=True):
             return None
         value = _value(last, {})
         longer = f"{last} + {elements}" if value is None else str(value + elements)
-        return f"{name}{''.join(f'[{one}]' for one in outer)}[{longer}]"
+        written = f"{name}{''.join(f'[{one}]' for one in outer)}[{longer}]"
+        return self._edit(declared.start(), declared[0][:-1].rstrip(), written)
+
+    def restricted(self, parameters: Sequence[str]) -> tuple[SourceEdit, ...]:
+        """The declarations of pointers, and what they are with `__restrict__`; none where one of
+        them is declared otherwise than `type *name`."""
+        edits = []
+        for name in parameters:
+            declared = self.declared[self.parameters.index(name)] if name in self.parameters else ""
+            pointer = re.fullmatch(rf"([^*\[\n]*\*)\s*({re.escape(name)})", declared)
+            at = self.text.rfind(declared, 0, self.body[0]) if pointer is not None else -1
+            if pointer is None or at < 0:
+                return ()
+            written = f"{pointer[1]}__restrict__ {pointer[2]}"
+            edits.append(self._edit(at, declared, written))
+        return tuple(edits)
+
+    def _edit(self, at: int, old: str, new: str) -> SourceEdit:
+        return SourceEdit(self.text.count("\n", 0, at) + 1, old, new)
 
 
 def _numbers(text: str) -> Mapping[str, str]:

@@ -219,6 +219,7 @@ def _aliasing(scene: Scene, name: str, several: list[Repeat]) -> Draft:
     sites = [repeat.site for repeat in several]
     stores = {store.index: store for repeat in several for store in repeat.stores}
     written = sorted({_name(scene, store) for store in stores.values()})
+    pointers_ = [scene.source.named(each.strip("`")) for each in (name, *written)]
     ago = (
         "had since the previous iteration"
         if any(r.iterations for r in several)
@@ -232,7 +233,7 @@ def _aliasing(scene: Scene, name: str, several: list[Repeat]) -> Draft:
         f"through {' and '.join(written)} in between may have changed it.",
         advice=f"If the arrays do not overlap, declare {' and '.join([name, *written])} "
         "`__restrict__`; or keep the value in a local variable.",
-        saves=_saved(sites), cause=(name, *written),
+        edits=scene.source.restricted(pointers_), saves=_saved(sites), cause=(name, *written),
         stores=[scene.line(index) for index in stores], times=sites[0].times,
     )  # fmt: skip
 

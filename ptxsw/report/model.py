@@ -132,6 +132,14 @@ class Choice(Struct, frozen=True, omit_defaults=True):
     rewrites: Annotated[tuple[RewriteChoice, ...], says("What became of each.")] = EMPTY
 
 
+class SourceEdit(Struct, frozen=True):
+    """What to write in a line of the source, in the place of what stands there once."""
+
+    line: Annotated[Positive, says("Of the file that the finding names.")]
+    old: Annotated[str, says("What stands there once.")]
+    new: Annotated[str, says("What to write in its place.")]
+
+
 class Finding(Struct, frozen=True, omit_defaults=True):
     """What a rule of `ptxsw.findings` has to say of a kernel."""
 
@@ -173,6 +181,10 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     ] = None
     threads: Annotated[tuple[str, ...], says("The threads that the fault needs.")] = ()
     drawing: Annotated[tuple[str, ...], says("The fault as lines for a terminal.")] = ()
+    edits: Annotated[
+        tuple[SourceEdit, ...],
+        says("What mends it, where the source says literally what to change."),
+    ] = ()
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True):

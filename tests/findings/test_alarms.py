@@ -12,7 +12,7 @@ from ptxsw.driver.checking import check
 from ptxsw.emulator.run import emulate
 from ptxsw.findings.kernel_source import KernelSource
 from ptxsw.parser import parse
-from ptxsw.report.model import Finding
+from ptxsw.report.model import Finding, SourceEdit
 from tests.heads import head
 
 REGISTERS = """.reg .pred %p<9>;
@@ -232,11 +232,14 @@ def test_names_of_the_source() -> None:
     assert not KernelSource.read("kernel", SOURCE.split("\n"), 4).parameters  # another kernel
     assert source.variable("_ZZ6kernelIfEvPKT_PA4_fiE2As") == "As"
     assert source.variable("_ZZ6kernelIfEvPKT_PA4_fiE2As_0") == "As"
-    assert source.padded("_ZZ6kernelE2As", elements=1, row=32) == "As[TILE][TILE + 1]"
+    written = source.padded("_ZZ6kernelE2As", elements=1, row=32)
+    assert written == SourceEdit(7, "As[TILE][TILE]", "As[TILE][TILE + 1]")
     assert (
         source.padded("_ZZ6kernelE2As", elements=1, row=64) is None
     )  # its rows are of another length
-    assert source.padded("_ZZ6kernelE2Bs", elements=2, row=33) == "Bs[2][ROWS][TILE + 1 + 2]"
+    longer = source.padded("_ZZ6kernelE2Bs", elements=2, row=33)
+    assert longer is not None and longer.new == "Bs[2][ROWS][TILE + 1 + 2]"
+    assert source.restricted(["K"]) == ()  # no pointer
     assert source.padded("_ZZ6kernelE4line", elements=1, row=32) is None
 
 

@@ -1,0 +1,45 @@
+// Starts `ptxsw lsp` and hands it the settings; all answers are the server's.
+"use strict";
+
+const { workspace } = require("vscode");
+const { LanguageClient } = require("vscode-languageclient/node");
+
+let client;
+
+async function start() {
+  const settings = workspace.getConfiguration("ptxsw");
+  const [command, ...first] = settings.get("command");
+  const options = {
+    documentSelector: [
+      { scheme: "file", pattern: "**/*.cu" },
+      { scheme: "file", pattern: "**/*.ptx" },
+    ],
+    initializationOptions: {
+      command: [command, ...first],
+      check: settings.get("check"),
+      analyze: settings.get("analyze"),
+    },
+  };
+  const server = { command, args: [...first, "lsp"] };
+  client = new LanguageClient("ptxsw", "ptxsw", server, options);
+  await client.start();
+}
+
+async function stop() {
+  await client?.stop();
+  client = undefined;
+}
+
+async function activate(context) {
+  context.subscriptions.push(
+    workspace.onDidChangeConfiguration(async (change) => {
+      if (change.affectsConfiguration("ptxsw")) {
+        await stop();
+        await start();
+      }
+    }),
+  );
+  await start();
+}
+
+module.exports = { activate, deactivate: stop };

@@ -1,0 +1,193 @@
+"""The language server. It checks a file when it is opened and when it is saved, in the background:
+a check that a later one makes needless is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from lsprotocol import types as lsp
+from msgspec.structs import replace
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from ptxsw import __version__
+from ptxsw.editor import diagnostics
+from ptxsw.editor.answers import (
+    AnalyzeAnswer,
+    EditorSettings,
+    Failed,
+    FoundInFile,
+    analyzed,
+    checked,
+)
+from ptxsw.editor.hovers import hover, same_file
+
+_SUFFIXES = frozenset({".cu", ".ptx"})
+
+
+class Server(LanguageServer):
+    """What is known of each open file: the work in progress, where its findings were shown, and
+    what was analyzed when it was saved last."""
+
+    def __init__(self) -> None:
+        super().__init__("ptxsw", __version__)
+        self.settings = EditorSettings()
+        self._work: dict[str, asyncio.Task[None]] = {}
+        self._shown: defaultdict[str, set[str]] = defaultdict(set)  # by the file that was checked
+        self._analyzed: dict[str, tuple[AnalyzeAnswer, str]] = {}  # with the directory
+
+    def check(self, uri: str) -> None:
+        """Begin to check a file; what is in progress for it is ended."""
+        path = to_fs_path(uri)
+        if path is None or Path(path).suffix not in _SUFFIXES:
+            return
+        self._begin(uri, self._checked(uri, path))
+
+    def forget(self, uri: str) -> None:
+        """A file was closed."""
+        self._begin(uri, self._cleared(uri))
+        self._analyzed.pop(uri, None)
+
+    def lines(self, uri: str) -> Sequence[str]:
+        """The lines of a file, as it stands in the editor or on the disk."""
+        try:
+            return self.workspace.get_text_document(uri).lines
+        except OSError:  # generated, and not kept
+            return []
+
+    def hover(self, uri: str, line: int) -> str | None:
+        """Of a line, counted from 0, once the file was analyzed."""
+        path, answer = to_fs_path(uri), self._analyzed.get(uri)
+        return hover(*answer, path, line + 1) if path and answer else None
+
+    def _begin(self, uri: str, work: Coroutine[Any, Any, None]) -> None:
+        if (earlier := self._work.pop(uri, None)) is not None:
+            earlier.cancel()
+        task = asyncio.get_running_loop().create_task(work)
+        self._work[uri] = task
+        task.add_done_callback(lambda done: self._ended(uri, done))
+
+    def _ended(self, uri: str, task: asyncio.Task[None]) -> None:
+        if self._work.get(uri) is task:
+            del self._work[uri]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log(f"{uri}: {error!r}", lsp.MessageType.Error)
+
+    async def _checked(self, uri: str, path: str) -> None:
+        directory = self._directory(path)
+        try:
+            answer = await checked(path, self.settings, directory)
+        except Failed as error:
+            self._log(str(error), lsp.MessageType.Warning)
+            self._show(uri, path, [], diagnostics.unreadable(str(error).splitlines()[0]))
+            return
+        placed = [replace(f, path=os.path.join(directory, f.path)) for f in answer.findings]
+        self._show(uri, path, placed, diagnostics.problem(answer))
+        for problem in answer.problems:
+            self._log(problem, lsp.MessageType.Info)
+        self._analyzed.pop(uri, None)  # its lines may be others now
+        try:
+            analysis = await analyzed(path, self.settings, directory)
+        except Failed as error:
+            self._log(str(error), lsp.MessageType.Info)
+        else:
+            self._analyzed[uri] = analysis, directory
+
+    async def _cleared(self, uri: str) -> None:
+        for shown in self._shown.pop(uri, ()):
+            self._publish(shown, [])
+
+    def _show(
+        self,
+        uri: str,
+        path: str,
+        findings: Sequence[FoundInFile],
+        problem: lsp.Diagnostic | None,
+    ) -> None:
+        """Findings in the files that they speak of, headers too."""
+        by_uri: defaultdict[str, list[FoundInFile]] = defaultdict(list)
+        for found in findings:
+            own = uri if same_file(found.path, path) else from_fs_path(found.path)
+            by_uri[own or uri].append(found)
+        by_uri.setdefault(uri, [])
+        for shown in self._shown[uri] - by_uri.keys():
+            self._publish(shown, [])
+        self._shown[uri] = set(by_uri)
+        for shown, several in by_uri.items():
+            lines = self.lines(shown)
+            found_there = [diagnostics.diagnostic(each, lines) for each in several]
+            if shown == uri and problem is not None:
+                found_there.append(problem)
+            self._publish(shown, found_there)
+
+    def _publish(self, uri: str, found: list[lsp.Diagnostic]) -> None:
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
+
+    def _log(self, words: str, kind: lsp.MessageType) -> None:
+        self.window_log_message(lsp.LogMessageParams(kind, words))
+
+    def _directory(self, path: str) -> str:
+        """Where commands are run: the folder of the workspace that has the file, or its own."""
+        folders = [to_fs_path(folder) for folder in self.workspace.folders]
+        above = [one for one in folders if one and Path(path).is_relative_to(one)]
+        return max(above, key=len, default=str(Path(path).parent))
+
+
+def serve() -> None:
+    """Speak with an editor over standard input and output until it ends."""
+    server().start_io()
+
+
+def server() -> Server:
+    """A server with all it answers."""
+    ours = Server()
+
+    @ours.feature(lsp.INITIALIZE)
+    def _initialize(params: lsp.InitializeParams) -> None:
+        if params.initialization_options is not None:
+            ours.settings = msgspec.convert(_plain(params.initialization_options), EditorSettings)
+
+    @ours.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def _opened(params: lsp.DidOpenTextDocumentParams) -> None:
+        ours.check(params.text_document.uri)
+
+    @ours.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    async def _saved(params: lsp.DidSaveTextDocumentParams) -> None:
+        ours.check(params.text_document.uri)
+
+    @ours.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    async def _closed(params: lsp.DidCloseTextDocumentParams) -> None:
+        ours.forget(params.text_document.uri)
+
+    @ours.feature(lsp.TEXT_DOCUMENT_HOVER)
+    def _hover(params: lsp.HoverParams) -> lsp.Hover | None:
+        words = ours.hover(params.text_document.uri, params.position.line)
+        markdown = lsp.MarkupKind.Markdown
+        return None if words is None else lsp.Hover(lsp.MarkupContent(markdown, words))
+
+    quick = lsp.CodeActionOptions([lsp.CodeActionKind.QuickFix])
+
+    @ours.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, quick)
+    def _actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        uri = params.text_document.uri
+        path = to_fs_path(uri) or ""
+        given = params.context.diagnostics
+        return list(diagnostics.actions(uri, path, ours.lines(uri), given))
+
+    return ours
+
+
+def _plain(given: Any) -> Any:
+    """Options as dictionaries: what came over the wire may be objects."""
+    if hasattr(given, "_asdict"):
+        given = given._asdict()
+    if isinstance(given, dict):
+        return {name: _plain(value) for name, value in given.items()}
+    return [_plain(each) for each in given] if isinstance(given, list | tuple) else given
