@@ -44,14 +44,25 @@ def check(
 ) -> Report:
     """What rules find in every kernel, without looking for rewrites.
 
-    `select` names rules or groups of them: "performance" (None, too), "correctness", "all"; a text
-    is a list by commas. Rules that ask what ptxas makes of a kernel are told if `ptxas` is set and
-    there is one. `block`: threads along x, y and z (or fewer axes) for kernels without `.reqntid`.
-    `launches`, by a kernel's PTX or C++ name ("" for the only one), say how often it executes what,
-    and how large its buffers are; `sources` what things are called. `seconds` is the CPU time that
-    the rules of correctness may take for one kernel: past it they answer "unknown". `jobs`:
-    processes among which kernels are divided; `finished` is told how many of how many are done, and
-    the last. Raises ParseError; ValueError for a rule or a shape that there is not."""
+    Args:
+        text: The PTX.
+        name: What messages call it.
+        select: Rules or groups of them, as a collection or by commas: "performance" (None, too),
+            "correctness", "all".
+        block: Threads along x, y and z (or fewer axes) of kernels without `.reqntid`.
+        ptxas: Ask it what it makes of a kernel, for the rules that want to know, if there is one.
+        launches: By a kernel's PTX or C++ name ("" for the only one): how often it executes what,
+            and how large its buffers are.
+        sources: What things are called in the sources.
+        seconds: CPU time that the rules of correctness may take for one kernel; past it they
+            answer "unknown".
+        jobs: Processes among which kernels are divided.
+        finished: Is told how many of how many kernels are done, and the last.
+
+    Raises:
+        ParseError: If the text is no PTX.
+        ValueError: For a rule or a shape that there is not.
+    """
     begin = perf_counter()
     module = parse(text, name)
     arch = target(module)

@@ -76,11 +76,24 @@ def analyze(
     watch: Watch | None = None,
     jobs: int = 1,
 ) -> Report:
-    """What the memory accesses of every kernel are, and what `optimize` in mode force, scheme
-    paper, would do with its loads. `block`: threads along x, y and z (or fewer axes) for
-    kernels without `.reqntid`; by default rows of the block hold whole warps. `launches`: as for
-    `check`. `jobs`: processes among which kernels are divided. Raises ParseError; ValueError for a
-    shape that no block has, where there is no such kernel, or for a launch that cannot be run."""
+    """What every kernel accesses in memory, and what `optimize` in mode force, scheme paper, would
+    do with its loads.
+
+    Args:
+        text: The PTX.
+        name: What messages call it.
+        kernel: Only the kernels of this PTX or C++ name.
+        block: Threads along x, y and z (or fewer axes) of kernels without `.reqntid`; None: rows of
+            the block hold whole warps.
+        launches: By kernel ("" for the only one): how often loops run, in a `Launch`.
+        watch: Is told of each kernel that is finished.
+        jobs: Processes among which kernels are divided.
+
+    Raises:
+        ParseError: If the text is no PTX.
+        ValueError: For a shape that no block has, a kernel that there is not, or a launch that
+            cannot be run.
+    """
     options = Options(mode="force", scheme="paper", only=kernel)
     report = inspect(
         text, options, name, block=block, launches=launches, watch=watch, jobs=jobs
@@ -142,10 +155,22 @@ def optimize(
     keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
 ) -> Result:
-    """Rewrite the kernels of a text. `jobs`: processes among which kernels are divided; `keep`
-    holds what became of kernels in earlier runs with the same options. A `stand_in` takes the
-    place of the rewrite of its name, and is trusted: what it writes is not proved. Raises
-    ParseError; ValueError where there is no kernel or no rewrite of a name that `options` gives."""
+    """Rewrite the kernels of a text; what is not proved stays as it is.
+
+    Args:
+        text: The PTX.
+        options: Which rewrites, and when; None: what is known to pay.
+        name: What messages call the text.
+        watch: Is told of each kernel that is finished.
+        jobs: Processes among which kernels are divided.
+        keep: What became of kernels in earlier runs with the same options.
+        stand_in: Takes the place of the rewrite of its name, and is trusted: what it writes is not
+            proved.
+
+    Raises:
+        ParseError: If the text is no PTX.
+        ValueError: Where there is no kernel or no rewrite of a name that `options` gives.
+    """
     return _run(text, options or Options(), name, watch, jobs=jobs, keep=keep, stand_in=stand_in)
 
 

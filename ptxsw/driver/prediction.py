@@ -47,18 +47,27 @@ def predict(
     rewrites: bool | None = None,
     step: Callable[[int, str], None] = lambda *_: None,
 ) -> Prediction:
-    """What bounds the kernels of a text, on the GPU named or the one that stands for `arch`
-    (default: the text's target).
+    """What bounds the kernels of a text, and for how long, without a GPU.
 
-    `launch` is one of `ptxsw.verify.launches`, or an object of the form that `--launch` takes; it
-    needs `kernel` where there are several. `against` is another text whose kernels have the same
-    names. `block`: threads along x, y and z, for occupancy without a launch. `registers` of a
-    thread stand for what ptxas says, `shared` are bytes of a block in dynamic shared memory (with a
-    launch, the launch says them). `rewrites`: say what each would change
-    (None: of up to `FEW` kernels). `step` is told how many kernels are done, and which is next.
+    Args:
+        text: The PTX.
+        name: What messages call it.
+        launch: Of `ptxsw.verify.launches`, or an object of the form that `--launch` takes; it needs
+            `kernel` where there are several.
+        arch: The target, as in "sm_90"; None: the text's.
+        gpu: As `ptxsw predict --gpu` names it; None: the one that stands for `arch`.
+        against: Another text whose kernels have the same names.
+        kernel: Only the kernel of this PTX or C++ name.
+        block: Threads along x, y and z, for occupancy without a launch.
+        registers: Of a thread, in place of what ptxas says.
+        shared: Bytes of a block in dynamic shared memory (a launch says them itself).
+        rewrites: Say what each would change; None: of up to `FEW` kernels.
+        step: Is told how many kernels are done, and which is next.
 
-    Raises ParseError; Unsupported or RunError where the launch cannot be run; ValueError for a
-    kernel, GPU or launch that is not there or makes no sense.
+    Raises:
+        ParseError: If the text is no PTX.
+        Unsupported: Where the launch cannot be run; RunError, too.
+        ValueError: For a kernel, GPU or launch that is not there or makes no sense.
     """
     module = parse(text, name)
     machine = _machine(module, arch, gpu)

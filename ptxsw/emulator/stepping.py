@@ -61,11 +61,19 @@ def steps(
     hook: Callable[[SymbolicStep], None] | None = None,
     budget_s: float = 10.0,
 ) -> tuple[SymbolicStep, ...]:
-    """The steps of a kernel, of the only one by default. `hook` is called with each as it is taken;
-    an exception that it raises ends the run and goes on to the caller.
+    """The steps of a kernel's symbolic run.
 
-    Raises ParseError; ValueError where there is no such kernel, or several; TimeoutError past
-    `budget_s` seconds of CPU time.
+    Args:
+        text: The PTX.
+        kernel: Its name; None: the only one.
+        hook: Is called with each step as it is taken; an exception that it raises ends the run and
+            goes on to the caller.
+        budget_s: Seconds of CPU time.
+
+    Raises:
+        ParseError: If the text is no PTX.
+        ValueError: Where there is no such kernel, or several.
+        TimeoutError: Past `budget_s`.
     """
     module = parse(text)
     functions = chosen(module, kernel)

@@ -87,6 +87,15 @@ def test_help_says_what_verify_does() -> None:
     assert list(inspect.signature(ptxsw.verify).parameters)[:3] == ["a", "b", "kernel"]
 
 
+@pytest.mark.parametrize("name", ["analyze", "check", "optimize", "predict", "steps", "verify"])
+def test_every_argument_is_described(name: str) -> None:
+    function = getattr(ptxsw, name)
+    shown = inspect.getdoc(function) or ""
+    given = re.findall(r"^    (\w+): ", shown.partition("Raises:")[0], re.MULTILINE)
+    assert given == list(inspect.signature(function).parameters)
+    assert "ParseError" in shown.partition("Raises:")[2]
+
+
 ROOTS = (
     "LaunchChoice",
     "Report",
