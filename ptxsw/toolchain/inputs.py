@@ -119,16 +119,16 @@ def _decoded(name: str, data: bytes) -> str:
 
 # ---------------------------------------------------------------- programs that are run
 
+_TO_COMPILE = "install a CUDA toolkit, or `pip install 'ptxsw[nvcc]'`"
+_NO_CUDA = "cannot find CUDA installation"  # as clang says it
+
 
 def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
     """A CUDA source as PTX with the lines of the source."""
     nvcc = next(programs.places("nvcc"), None)
     clang = None if nvcc is not None else next(programs.places("clang++"), None)
     if nvcc is None and clang is None:
-        raise UnreadableInput(
-            f"{path}: no nvcc and no clang++ found to compile it; install a CUDA toolkit, or "
-            "`pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`"
-        )
+        raise UnreadableInput(f"{path}: no nvcc and no clang++ found to compile it; {_TO_COMPILE}")
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
         out = str(Path(directory, "out.ptx"))
         if nvcc is not None:
@@ -144,6 +144,8 @@ def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if done.returncode != 0 or not Path(out).exists():
             said = (done.stderr + done.stdout).strip() or f"status {done.returncode}"
+            if _NO_CUDA in said:
+                said += f"\n{_TO_COMPILE}"
             raise UnreadableInput(f"{path}: {Path(command[0]).name} could not compile it:\n{said}")
         return _decoded(path, Path(out).read_bytes())
 

@@ -43,7 +43,7 @@ def test_without_a_compiler_the_message_says_what_to_install(tmp_path: Path) -> 
         ptx_of(str(source))
     assert str(error.value) == (
         f"{source}: no nvcc and no clang++ found to compile it; install a CUDA toolkit, or "
-        "`pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`"
+        "`pip install 'ptxsw[nvcc]'`"
     )
 
 
@@ -54,6 +54,7 @@ def test_clang_compiles_where_there_is_no_nvcc(
     clang = tmp_path / "clang++"
     clang.write_text("""#!/bin/sh
 case "$*" in *-DBROKEN*) echo "k.cu:1:1: error: expected unqualified-id" >&2; exit 1;; esac
+case "$*" in *-DALONE*) echo "clang: error: cannot find CUDA installation; …" >&2; exit 1;; esac
 for out; do :; done
 printf '%s\\n' "$@" > "$out"
 """)
@@ -75,6 +76,12 @@ printf '%s\\n' "$@" > "$out"
     assert str(error.value) == (
         f"{source}: clang++ could not compile it:\nk.cu:1:1: error: expected unqualified-id"
     )
+    with pytest.raises(UnreadableInput) as error:
+        ptx_of(source, None, ["-DALONE"])
+    assert str(error.value).splitlines()[1:] == [
+        "clang: error: cannot find CUDA installation; …",
+        "install a CUDA toolkit, or `pip install 'ptxsw[nvcc]'`",
+    ]
 
 
 @pytest.mark.usefixtures("nothing_installed")
