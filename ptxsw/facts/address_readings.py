@@ -58,10 +58,11 @@ class Reading(PathBounds):
     def __init__(self, grid: Grid, told: Iterable[Term], given: Iterable[Term] = ()) -> None:
         super().__init__(grid, told, given)
         self._found: dict[Term, tuple[tuple[Side, Side], Needs]] = {}
+        self._sums: dict[Term, Term] = {}
 
     def _reading(self, term: Term) -> Polynomial:
-        if term.kind is op.OR and term.args[1].kind is op.CONST:
-            term = self._added(term)
+        if term.kind is op.OR or term.kind in op.EXTENSIONS:
+            term = substitute(self.terms, term, self._added, self._sums)
         before = dict(self.needs)
         try:
             if term.kind in _DIVISIONS:
@@ -132,15 +133,17 @@ class Reading(PathBounds):
         inner = rebuild(self.terms, term, (remainder, *term.args[1:]))
         return Polynomial.sum([*parts, (self.read(inner), 1)]) + constant // by
 
-    def _added(self, term: Term) -> Term:
+    def _added(self, term: Term) -> Term | None:
         """`64·x + y | 32` as a sum, where the bits cannot be set on both sides."""
-        value, number = term.args
+        if term.kind is not op.OR or not any(arg.kind is op.CONST for arg in term.args):
+            return None
+        value, number = sorted(term.args, key=lambda arg: arg.kind is op.CONST)
         low = int(number.value).bit_length()
         constant, items = split(value)
         below = [(part, f) for part, f in items if f & ((1 << low) - 1)]
         small = self.terms.sum(value.width, constant & ((1 << low) - 1), below)
         if ones(small) & int(number.value) or ones(small) >> low:
-            return term
+            return None
         return self.terms.add(value, number)
 
     def _need(self, excess: Polynomial) -> None:

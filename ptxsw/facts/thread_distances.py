@@ -108,8 +108,13 @@ class Distance:
 
     def _by_promises(self, distance: Polynomial, evidence: DistanceProof) -> bool:
         is_own = self._bounds.is_own
-        if not all(any(map(is_own, monomial)) for monomial, _ in distance if monomial):
-            return False  # a distance that a launch chooses is no stride
+        strides = {
+            tuple(atom for atom in monomial if not is_own(atom))
+            for monomial, _ in distance
+            if any(map(is_own, monomial))
+        }
+        if not all(any(map(is_own, m)) or m in strides for m, _ in distance if m):
+            return False  # a distance that a launch chooses is no stride, unless threads make it
         meeting = self._meeting(distance)
         return self._strides.contradict(meeting, evidence, promised=True, tiled=self._both_write)
 

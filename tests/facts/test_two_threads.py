@@ -258,6 +258,22 @@ def test_a_pitch_is_at_least_a_row(same_block: bool) -> None:
     assert row in answer.conditions
 
 
+FURTHER = """and.b32 %r9, %r3, 7;
+bfe.u32 %r10, %r3, 3, 4; mov.u32 %r5, %ctaid.x; shl.b32 %r12, %r5, 6;
+add.s32 %r10, %r10, %r12; mad.lo.s32 %r11, %r10, %r2, %r9; mul.wide.s32 %rd3, %r11, 4;
+add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r3; {0} mad.lo.s32 %r11, %r10, %r2, %r9;
+mul.wide.s32 %rd3, %r11, 4; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r3;"""
+
+
+@pytest.mark.parametrize("further", ["add.s32 %r10, %r10, 32;", "or.b32 %r10, %r10, 32;"])
+def test_rows_of_a_tile_further_on_have_the_same_pitch(further: str) -> None:
+    """128 threads write eight words of 16 rows, and of 16 others that lie 32 rows on."""
+    answer = asked(FURTHER.format(further), shape=(128, 1, 1))
+    assert isinstance(answer, Apart) and "m >= 8" in answer.conditions
+    row_of_another = asked(FURTHER.format("add.s32 %r10, %r10, 1;"), shape=(128, 1, 1))
+    assert not isinstance(row_of_another, Apart)
+
+
 def test_a_row_that_a_guard_binds_needs_no_condition() -> None:
     guard = f"{GRID} setp.ge.s32 %p1, %r10, %r2; @%p1 bra END;"
     answer = asked(ROWS.replace(GRID, guard), same_block=False)
