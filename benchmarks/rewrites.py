@@ -60,7 +60,7 @@ from ptxsw.ptx.ir import Module
 from ptxsw.report.model import Kernel as Told
 from ptxsw.rewrites import REWRITES
 from ptxsw.rewrites.bank_choice import PermutationCosts, family, ways
-from ptxsw.rewrites.bank_conflicts import scene_of
+from ptxsw.rewrites.bank_conflicts import scene_behind
 from ptxsw.rewrites.scalar_replacement import ScalarReplacement
 from ptxsw.simt.run import launch
 from ptxsw.verify import verify
@@ -271,8 +271,9 @@ class Subject:
         (made,) = passes.run(Excerpts(module).of(function)).attempts
         (change,) = made.changes
         assert isinstance(change.detail, PermutedBanks)
+        chosen = change.detail.permutation
         lines: defaultdict[str, list[int]] = defaultdict(list)
-        for left in conflicts_left(scene_of(made.kernel), change.detail.permutation):
+        for left in conflicts_left(scene_behind(made.kernel, chosen), chosen):
             why = "no permutation serves it better"
             if left.least < left.after:
                 why = f"{left.least:.3g} with another, which serves the whole less well"

@@ -116,6 +116,14 @@ def _transpose(program: Program, share: float) -> Large:
     return _launch((tiles, tiles, 1), (side, side, 1), args, 2 * count * (8 if double else 4))
 
 
+def _staged(program: Program, share: float) -> Large:
+    side = int(program.defines["SIDE"])
+    tiles = _tiles(share, side, 6144) ** 2
+    count = tiles * side * side
+    args = (tiles, _random(side), _random(count, seed=2), _blank(count))
+    return _launch((tiles, 1, 1), (side, side, 1), args, 8 * count)
+
+
 def _dynamic(program: Program, share: float) -> Large:
     side = 16
     tiles = _tiles(share, side, 6144)
@@ -317,6 +325,7 @@ def _wavelet(program: Program, share: float) -> Large:
 _MADE: Mapping[str, Made] = {
     "particles": _particles, "quaternions": _quaternions, "complex": _complex, "rgba": _rgba,
     "chunks": _chunks, "transpose": _transpose, "dynamic": _dynamic, "matmul": _matmul,
+    "staged": _staged,
     "dct": _dct, "lu": _lu, "alignment": _alignment, "reduction": _reduction,
     "bitreversal": _bitreversal, "scan": _scan, "bitonic": _bitonic,
     "column_scale": _column_scale, "three_outputs": _three_outputs, "z_march": _z_march,

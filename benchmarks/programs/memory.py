@@ -76,6 +76,16 @@ def _transpose(side: int, dtype: Any, shared: int = 0) -> Run:
     return launched((2, 2, 1), block, (2,), {"in": matrix}, {"out": matrix.T}, shared)
 
 
+def _staged(side: int) -> Run:
+    weights, tiles = noise(side, seed=1), noise((2, side, side))
+    total = np.float32(0)
+    for one in weights:
+        total = total + one
+    out = tiles.transpose(0, 2, 1) + total
+    inputs = {"weights": weights, "in": tiles}
+    return launched((2, 1, 1), (side, side, 1), (2,), inputs, {"out": out})
+
+
 def _matmul(side: int, dtype: Any) -> Run:
     width = 2 * side
     a, b = noise((width, width), dtype, 1), noise((width, width), dtype, 2)
@@ -210,6 +220,7 @@ def _others() -> Iterator[Program]:
         run = partial(_scan, dtype)
         yield _one(f"scan-{element}", "scan", run, SIZE=_SIZE, TYPE=element)
     yield _one("bitonic", "bitonic", _bitonic, SIZE=_SIZE)
+    yield _one("staged", "staged", partial(_staged, 32), SIDE=32)
     yield _one("dct", "dct", _dct)
     yield _one("alignment", "alignment", _alignment)
     tiles = (partial(_transpose, side, np.float32, 4 * side * side) for side in (16, 10))

@@ -118,11 +118,15 @@ class BankTraffic(Struct, frozen=True, dict=True):
 
 
 def bank_traffic(
-    trace: Trace, blocks: Sequence[Block], places: Mapping[str, int], end: int | None = None
-) -> tuple[BankTraffic, ...]:
-    """The shared accesses of a kernel in blocks of some shapes; `places` are the addresses of its
-    arrays, by the names of their atoms. No lane accesses what lies outside them, up to `end`."""
-    shared = [access for access in trace.accesses if access.space == "shared"]
+    trace: Trace, blocks: Sequence[Block], places: Mapping[str, int], end: int | None = None,
+    only: Collection[int] | None = None,
+) -> tuple[BankTraffic, ...]:  # fmt: skip
+    """The shared accesses of a kernel in blocks of some shapes, or `only` some of them; `places`
+    are the addresses of its arrays, by the names of their atoms. No lane accesses what lies outside
+    them, up to `end`."""
+    shared = [
+        a for a in trace.accesses if a.space == "shared" and (only is None or a.index in only)
+    ]
     warps = _WARPS if len(shared) <= _FEW else 1
     scene = _Scene(blocks, places, end, trace.cfg.instructions, warps)
     return tuple(_traffic(trace.cfg, access, scene.requests(access)) for access in shared)

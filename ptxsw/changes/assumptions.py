@@ -13,6 +13,7 @@ PARAMETERS_ARE_GLOBAL = "parameters-are-global"
 NO_OUTSIDE_WRITER = "no-outside-writer"
 FINITE_LOOPS = "finite-loops"
 CONTRACTION = "same-contraction"
+IN_ARRAYS = "access-in-array"
 NO_ALIAS = "no-alias"
 NO_FAULT_IN_STRUCT = "no-fault-in-struct"
 NO_WRAP = "no-index-wrap"
@@ -24,6 +25,7 @@ ASSUMPTIONS: Mapping[str, str] = {
     NO_OUTSIDE_WRITER: "nobody but the kernel writes, while it runs, what it newly reads by .nc",
     FINITE_LOOPS: "a loop whose stores are put off until it ends does end",
     CONTRACTION: "ptxas fuses mul and add without .rn, or not, alike where texts correspond",
+    IN_ARRAYS: "no access that is built on a shared array's address goes beyond that array",
     NO_ALIAS: "memory reached through two parameters never overlaps",
     NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
     NO_WRAP: "signed sums and products of an address do not overflow",
@@ -32,4 +34,5 @@ ASSUMPTIONS: Mapping[str, str] = {
 
 DEFAULT_ASSUME = frozenset({
     LOCKSTEP, NO_RACE, PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, FINITE_LOOPS, CONTRACTION,
+    IN_ARRAYS,
 })  # fmt: skip

@@ -20,8 +20,8 @@ class Permutation(Struct, frozen=True):
     All bits that decide lie above the row and all that change lie in it, so the function is its
     own inverse and keeps rows. Bytes of one `granule` stay together. `dynamic` names the
     arrays of dynamic size, which only a launch gives: addresses stay as they are where the start
-    of one, or their size, is no multiple of a row. Raises ValueError for a function of another
-    kind.
+    of one, or their size, is no multiple of a row. With `arrays`, these alone are permuted, and `a`
+    is counted from the start of each. Raises ValueError for a function of another kind.
     """
 
     shifts: tuple[int, ...]
@@ -29,6 +29,7 @@ class Permutation(Struct, frozen=True):
     mask: int
     """The bits that change."""
     dynamic: tuple[str, ...] = ()
+    arrays: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.shifts or not 0 < self.mask < ROW:
@@ -65,4 +66,5 @@ class Permutation(Struct, frozen=True):
 
     def __str__(self) -> str:
         field = " ^ ".join(f"a >> {shift}" for shift in self.shifts)
-        return f"a ^ (({field}) & {self.mask:#x})"
+        where = f" in {', '.join(self.arrays)}" if self.arrays else ""
+        return f"a ^ (({field}) & {self.mask:#x}){where}"

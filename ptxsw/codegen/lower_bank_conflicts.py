@@ -20,7 +20,8 @@ from ptxsw.ptx.ir import Instruction, Variable
 class SharedAccess(Struct, frozen=True):
     """Access `at`, and the wavefronts of a warp before and behind the change (0: not known).
     `in_row`: its offset may be added behind the permutation, since what it holds of a row (bytes,
-    modulo 128) carries nothing."""
+    modulo 128) carries nothing. `array`: from whose start it is permuted, if arrays are so one by
+    one; then the number of an element of up to `element` bytes may be permuted."""
 
     at: int
     in_row: bool = False
@@ -28,11 +29,18 @@ class SharedAccess(Struct, frozen=True):
     after: float = 0.0
     banks: tuple[int, ...] = ()  # words wanted of each, where most are wanted of one
     banks_after: tuple[int, ...] = ()
+    array: str = ""
+    element: int = 1
+
+    @property
+    def address(self) -> tuple[int, bool, str, int]:
+        """What its new address depends on."""
+        return self.at, self.in_row, self.array, self.element
 
 
 class PermutedBanks(Struct, frozen=True):
-    """All shared accesses of a kernel go through one permutation; `arrays` are its own arrays,
-    which get whole rows."""
+    """All shared accesses of a kernel go through one permutation, or all those to some arrays;
+    `arrays` are those of its own that get whole rows."""
 
     permutation: Permutation
     accesses: tuple[SharedAccess, ...]
@@ -70,11 +78,12 @@ def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> t
         addresses = PermutedAddresses(code, values, detail.permutation)
         for access in sorted(detail.accesses, key=lambda a: a.at):
             code.lines = []
-            register, more = addresses.of(access.at, access.in_row)
+            register, more = addresses.of(*access.address)
             builder.before(access.at, *code.lines)
             instruction = cfg.instructions[access.at]
             builder.replace(access.at, _with_address(text, instruction, register, more))
-        edits += [_whole_rows(array) for array in detail.arrays]
+        own = detail.permutation.granule if detail.permutation.arrays else ROW
+        edits += [_whole_rows(array, own) for array in detail.arrays]
     return tuple(edits)
 
 
@@ -86,14 +95,14 @@ def _with_address(text: str, instruction: Instruction, register: str, more: int)
     return f"{head}[{register}{f'+{more}' if more else ''}]{tail}"
 
 
-def has_whole_rows(array: Variable) -> bool:
-    """Does an array, as it is declared, begin and end where a row does?"""
-    return (array.align or 1) % ROW == 0 and array.size % ROW == 0
+def has_whole_rows(array: Variable, align: int = ROW) -> bool:
+    """Does an array, as it is declared, have whole rows, and begin at a multiple of `align`?"""
+    return (array.align or 1) % align == 0 and array.size % ROW == 0
 
 
-def _whole_rows(array: Variable) -> Edit:
-    """The declaration of an array of whole rows."""
+def _whole_rows(array: Variable, least: int) -> Edit:
+    """The declaration of an array of whole rows that is aligned to `least` bytes."""
     rows = -(-array.size // ROW) * ROW
-    align = max(ROW, array.align or 1)
+    align = max(least, array.align or 1)
     linkage = "".join(f".{word} " for word in array.linkage)
     return Edit(array.span, f"{linkage}.shared .align {align} .b8 {array.name}[{rows}];")

@@ -135,6 +135,9 @@ class Profitability:
         permutation = attempt.shared_layout
         if permutation is None or state.trace is not None:
             return None
+        # Where arrays beside others are permuted, an address does not tell whether it moves.
+        if any(change.proof.assumptions for change in attempt.changes):
+            return None
         from ptxsw.cost.wavefronts import permuted, wavefronts_of
         from ptxsw.flow.cfg import build
 

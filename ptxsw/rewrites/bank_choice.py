@@ -12,6 +12,7 @@ from math import inf
 
 from msgspec import Struct
 
+from ptxsw.analysis.array_accesses import SIMPLE
 from ptxsw.analysis.banks import Banks, wavefronts
 from ptxsw.analysis.coalescing import Offsets
 from ptxsw.analysis.shared_banks import BankTraffic, times
@@ -35,9 +36,6 @@ _FREE = ("mov", "cvta", "ld.param", "pragma", "loc")
 _LONG = {"div": 12, "rem": 12, "sqrt": 6, "sin": 2, "cos": 2, "mul": 4, "mad": 4}  # of 64 bits
 _SHORT = {"div": 8, "rem": 8, "sqrt": 4}
 
-SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
-"""Accesses whose address can be permuted."""
-
 
 # Counted in code that ptxas generates, always the highest count seen: mode auto must not make a
 # change that might not pay.
@@ -49,13 +47,16 @@ _BRANCHES = 4  # instructions that enter and leave a block, where it does so no 
 class PermutationCosts(Struct, frozen=True, dict=True):
     """What all permutations are judged by. `dynamic` names the arrays of dynamic size, `narrow`
     are those that have to get whole rows. `joined` gives the accesses that ptxas generates if
-    granules of so many bytes stay together."""
+    granules of so many bytes stay together. `arrays` names for each access the array from whose
+    start it is permuted; none where all memory is, from 0 on. `whole`: is all memory permuted?"""
 
     kernel: Kernel
     dynamic: tuple[str, ...]
     narrow: tuple[Variable, ...]
     in_row: frozenset[int]
     joined: Callable[[int], Sequence[BankTraffic]]
+    arrays: Mapping[int, str] = {}
+    whole: bool = True
 
     @cached_property
     def stays(self) -> Banks:
@@ -65,6 +66,12 @@ class PermutationCosts(Struct, frozen=True, dict=True):
     @property
     def before(self) -> Sequence[BankTraffic]:
         return self.joined(GRANULES[0])
+
+    def element(self, at: int, permutation: Permutation) -> int:
+        """The bytes of the largest element whose number may be permuted instead of its address.
+        Behind that ptxas does not see that accesses lie side by side."""
+        single = all(len(t.members) == 1 for t in self.after(permutation) if at in t.members)
+        return permutation.granule if single else 1
 
     def after(self, permutation: Permutation) -> Sequence[BankTraffic]:
         return self.joined(permutation.granule)
@@ -89,6 +96,11 @@ class PermutationChoice(Struct, frozen=True):
     saved: float  # wavefronts
     added: float  # instructions, at most
     ends: Ends  # of the time of a warp
+
+    def __lt__(self, other: PermutationChoice) -> bool:
+        """Does it the same for fewer instructions?"""
+        one, two = self.permutation, other.permutation
+        return (one.shifts, one.mask) == (two.shifts, two.mask) and self.added < other.added
 
 
 def best(scene: PermutationCosts) -> PermutationChoice | str:
@@ -120,7 +132,7 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
             ends_by_counts(instructions=executed + more, wavefronts=after),
         )
         for after, permutation in shortlist.values()
-        for more in [added_instructions(scene.kernel, scene.in_row, permutation)]
+        for more in [added_instructions(scene, permutation)]
     ]
     paying = [c for c in choices if dominates(c.ends, as_it_is)]
     auto = scene.kernel.options.mode == "auto"
@@ -167,7 +179,8 @@ def family(scene: PermutationCosts) -> Iterator[Permutation]:
         shifts = range(first, first + _SHIFTS)
         pairs = ((a, b) for a in shifts for b in shifts if a < b)
         for chosen in (*((s,) for s in shifts), *pairs):
-            yield Permutation(chosen, ROW - size, scene.dynamic)
+            own = tuple(dict.fromkeys(scene.arrays.values()))
+            yield Permutation(chosen, ROW - size, scene.dynamic, own)
 
 
 def _total(traffic: Sequence[BankTraffic], banks: Banks, enough: float = inf) -> float:
@@ -213,8 +226,10 @@ def permuted_banks(scene: PermutationCosts, permutation: Permutation) -> Permute
             after.get(at, 0.0),
             banks.get(at, ()),
             banks_after.get(at, ()),
+            scene.arrays.get(at, ""),
+            scene.element(at, permutation),
         )
-        for at in permuted(scene.kernel.trace.cfg)
+        for at in permuted(scene)
     ]
     return PermutedBanks(permutation, tuple(accesses), scene.narrow)
 
@@ -235,26 +250,28 @@ def _worst(
 # ---------------------------------------------------------------- what it adds
 
 
-def permuted(cfg: Cfg) -> list[int]:
-    """The accesses of shared memory."""
-    return [
+def permuted(scene: PermutationCosts) -> list[int]:
+    """The accesses of shared memory that are permuted."""
+    return sorted(scene.arrays) or [
         at
-        for at, instruction in enumerate(cfg.instructions)
+        for at, instruction in enumerate(scene.kernel.trace.cfg.instructions)
         if instruction.opcode in SIMPLE and isa.space(instruction) == "shared"
     ]
 
 
-def added_instructions(kernel: Kernel, in_row: frozenset[int], permutation: Permutation) -> float:
+def added_instructions(scene: PermutationCosts, permutation: Permutation) -> float:
     """The instructions that a warp executes more, at most."""
+    kernel = scene.kernel
     cfg, function = kernel.trace.cfg, kernel.function
     code = AddressCode(Builder(kernel.text, function, cfg.instructions), permutation)
     addresses = PermutedAddresses(code, AddressValues(cfg, function.body.width), permutation)
     dynamic = len(permutation.dynamic)
     total = float(_ENTRY + 2 * dynamic if dynamic else 0)
     grown: set[int] = set()
-    for at in permuted(cfg):
+    for at in permuted(scene):
         before = code.instructions
-        addresses.of(at, at in in_row)
+        element = scene.element(at, permutation)
+        addresses.of(at, at in scene.in_row, scene.arrays.get(at, ""), element)
         more = code.instructions - before
         if more:
             total += more * times(cfg, at)

@@ -9,6 +9,8 @@ what a warp asks for lies in different banks.
 
 The same permutation at every access of the kernel moves the whole memory one to one. So it only has
 to be sure that every access is seen: nothing has to be known of indices, aliasing or races.
+If one may not be, because an array's address gets away, others are permuted alone, each from its
+own start (`analysis/array_accesses.py`): no access may leave its array then.
 Arrays get whole rows. Dynamic memory, whose size only the launch gives, is permuted where it
 consists of whole rows, which is asked once where the kernel begins.
 
@@ -17,11 +19,19 @@ Which permutation is best is counted on the addresses of some warps: `bank_choic
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
+from ptxsw.analysis.array_accesses import (
+    GENERIC,
+    OWN_LAYOUT,
+    SIMPLE,
+    ArrayAccesses,
+    escape,
+    holding,
+    sources,
+)
 from ptxsw.analysis.row_offsets import Joinable, in_rows
 from ptxsw.analysis.shared_banks import (
     BankTraffic,
@@ -31,19 +41,19 @@ from ptxsw.analysis.shared_banks import (
     places,
     shared_arrays,
 )
+from ptxsw.changes.assumptions import IN_ARRAYS
 from ptxsw.changes.change import Change, Refusal, Worth
-from ptxsw.changes.permutation import ROW
+from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import has_whole_rows, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
+from ptxsw.ptx.ir import Instruction, Mem, Reg, Special, Symbol, Variable, type_width
 from ptxsw.ptx.isa import Effect
 from ptxsw.rewrites.bank_choice import (
+    GRANULES,
     NONE_HELPS,
-    SIMPLE,
     PermutationChoice,
     PermutationCosts,
     best,
@@ -53,16 +63,14 @@ from ptxsw.rewrites.bank_choice import (
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.own_variables import STATIC, named_elsewhere
 
-# Their results could depend on where an array lies, which changes when arrays get whole rows.
-_COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
 _ALL_SIZE = "%total_smem_size"
 _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
 # A padded tile, such as `tile[32][33]`, may still have 2-way conflicts if the block has another
 # shape than the one it was padded for. That is not worth a line in the report.
 _MILD = 2
+_FOLDED_BELOW = 90  # sm_90 has no `[R7.X4]`
 _NOT_KNOWN = "its bank conflicts depend on what only the run knows"
-_Names = Set[tuple[str, int]]  # of arrays, with their scopes
 
 
 class BankConflicts:
@@ -75,26 +83,16 @@ class BankConflicts:
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """One change of all shared accesses, or the reason why a kernel keeps its conflicts."""
-        scene = scene_of(kernel)
-        conflicts = [(t, factor) for t in scene.before if (factor := ways(t)) > 1]
-        if not conflicts:
-            unknown = (t for t in scene.before if not t.requests) if kernel.explains else ()
+        whole = scene_of(kernel)
+        if not any(ways(t) > 1 for t in whole.before):
+            unknown = (t for t in whole.before if not t.requests) if kernel.explains else ()
             yield from (Refusal(self.name, t.access.index, _NOT_KNOWN) for t in unknown)
             return
-        hottest = max((t for t, _ in conflicts), key=lambda t: t.weight * t.wavefronts(scene.stays))
-        most = max(t.weight for t, _ in conflicts)
-        reason = _obstacle(kernel, shared_arrays(kernel.trace))
-        reason = reason or _too_little_known(scene.before, most)
-        if reason is None:
-            choice = best(scene)
-            if isinstance(choice, PermutationChoice):
-                yield _change(scene, hottest.access.index, choice)
-                return
-            reason = choice
-            mild = reason == NONE_HELPS and all(factor <= _MILD for _, factor in conflicts)
-            if mild and not kernel.explains:
-                return
-        yield Refusal(self.name, hottest.access.index, reason)
+        scene, choice = _decided(kernel, whole)
+        if isinstance(choice, PermutationChoice):
+            yield _change(scene, _hottest(scene), choice)
+        elif choice != NONE_HELPS or kernel.explains or any(ways(t) > _MILD for t in whole.before):
+            yield Refusal(self.name, _hottest(scene), choice)
 
     def nothing(self, kernel: Kernel) -> str:
         """See `OwnSearch`."""
@@ -128,6 +126,109 @@ def scene_of(kernel: Kernel) -> PermutationCosts:
     )
 
 
+def _decided(
+    kernel: Kernel, whole: PermutationCosts
+) -> tuple[PermutationCosts, PermutationChoice | str]:
+    """What is permuted and how, or why nothing is: all memory, or arrays of it one by one."""
+    arrays = shared_arrays(kernel.trace)
+    reason = _obstacle(kernel, arrays)
+    own = _own_scene(kernel, arrays, alone=reason is None)
+    choice = reason or _choice(whole)
+    if own is None:
+        return whole, choice
+    other = _choice(own)
+    if reason is not None:
+        return own, other
+    # From the start of the only array it may be the same for fewer instructions.
+    if isinstance(choice, PermutationChoice) and isinstance(other, PermutationChoice):
+        return (own, other) if other < choice else (whole, choice)
+    return whole, choice
+
+
+def _choice(scene: PermutationCosts) -> PermutationChoice | str:
+    """What pays best, or why nothing is made."""
+    return _too_little_known(scene) or best(scene)
+
+
+def scene_behind(kernel: Kernel, permutation: Permutation) -> PermutationCosts:
+    """What a permutation that was chosen was judged by."""
+    arrays = shared_arrays(kernel.trace)
+    alone = _obstacle(kernel, arrays) is None
+    own = _own_scene(kernel, arrays, alone=alone) if permutation.arrays else None
+    return own or scene_of(kernel)
+
+
+def _hottest(scene: PermutationCosts) -> int:
+    """The access whose conflicts cost most."""
+    conflicts = (t for t in scene.before if ways(t) > 1)
+    return max(conflicts, key=lambda t: t.weight * t.wavefronts(scene.stays)).access.index
+
+
+def _own_scene(
+    kernel: Kernel, arrays: Sequence[Variable], *, alone: bool
+) -> PermutationCosts | None:
+    """The same of those arrays that can be permuted one by one, each from its own start; None where
+    there are none, or no conflicts. `alone`: only if that is all shared memory, from one place."""
+    cfg, own = kernel.trace.cfg, _own_arrays(kernel, arrays)
+    one_place = len(own) == len(arrays) and len({a.is_dynamic or a.name for a in own}) == 1
+    if alone and not (one_place and (own[0].is_dynamic or _folds(kernel))):
+        return None
+    if not alone and IN_ARRAYS not in kernel.options.assume:
+        return None
+    names = {(array.name, array.scope) for array in arrays}
+    accesses = ArrayAccesses(cfg, sorted(names))
+    built_on: dict[int, str] = {}
+    shapes = block_shapes(kernel.trace, kernel.block_shape)
+    traffic: list[BankTraffic] = []
+    shared = [at for at, i in enumerate(cfg.instructions) if isa.space(i) == "shared"]
+    for array in own:
+        mine = {at for at in shared if (array.name, array.scope) in accesses.of(at)}
+        built_on |= dict.fromkeys(mine, array.name)
+        end = None if array.is_dynamic else array.size
+        traffic += bank_traffic(kernel.trace, shapes, {atom(array): 0}, end, mine)
+    if not any(ways(t) > 1 for t in traffic):
+        return None
+    in_row = in_rows(kernel.trace, frozenset(map(atom, own)))
+    return PermutationCosts(
+        kernel,
+        tuple(a.name for a in own if a.is_dynamic),
+        tuple(a for a in own if not a.is_dynamic and not has_whole_rows(a, GRANULES[0])),
+        in_row,
+        cache(Joinable(cfg, traffic, in_row).joined),
+        built_on,
+        alone,
+    )
+
+
+def _folds(kernel: Kernel) -> bool:
+    """Does ptxas fold the product of an element's number and its size into an access?"""
+    digits = "".join(filter(str.isdigit, kernel.arch or ""))
+    return int(digits or kernel.module.sm) < _FOLDED_BELOW
+
+
+def _own_arrays(kernel: Kernel, arrays: Sequence[Variable]) -> Sequence[Variable]:
+    """The arrays of which every access is seen, and whose declaration may be changed."""
+    accesses = ArrayAccesses(kernel.trace.cfg, sorted((a.name, a.scope) for a in arrays))
+    if _ALL_SIZE in kernel.text:
+        return ()
+    own = [
+        array
+        for array in arrays
+        if (array.name, array.scope) not in accesses.obstacles
+        and not array.scope
+        and _kept(kernel, array) is None
+        and not (accesses.calls and array in kernel.module.variables)
+    ]
+    # Arrays of dynamic size begin at one place.
+    dynamic = [array for array in arrays if array.is_dynamic]
+    if any(array not in own for array in dynamic):
+        own = [array for array in own if not array.is_dynamic]
+    grown = [a for a in own if not a.is_dynamic and not has_whole_rows(a, GRANULES[0])]
+    if grown and (dynamic or _grows_too_much(arrays) is not None):
+        own = [array for array in own if array not in grown]
+    return own
+
+
 # ---------------------------------------------------------------- what forbids it
 
 
@@ -135,12 +236,12 @@ def _obstacle(kernel: Kernel, arrays: Sequence[Variable]) -> str | None:
     """Why the shared memory of a kernel cannot be permuted."""
     cfg = kernel.trace.cfg
     names = {(array.name, array.scope) for array in arrays}
-    sources = [_sources(instruction, names) for instruction in cfg.instructions]
-    tainted = _addresses(cfg, sources)
+    read = [sources(instruction, names) for instruction in cfg.instructions]
+    tainted = holding(cfg, read)
     asks_size = _ALL_SIZE in kernel.text
     for index, instruction in enumerate(cfg.instructions):
         reason = _unseen(instruction, tainted)
-        reason = reason or _escape(instruction, sources[index], tainted)
+        reason = reason or escape(instruction, read[index], tainted)
         if reason is not None:
             return f"{instruction.name} (line {kernel.line(index)}) {reason}"
         if asks_size and Special(_ALL_SIZE) in isa.uses(instruction):
@@ -181,77 +282,15 @@ def _unseen_by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
     if any(m.startswith("shared::cluster") for m in modifiers):
         return "reaches the shared memory of other blocks"
     if opcode not in SIMPLE:
-        return "reaches shared memory in a layout of its own"
+        return OWN_LAYOUT
     if named == "generic":  # memory-spaces, which comes first, has named what is known
-        return "may reach shared memory through a generic address"
+        return GENERIC
     return ""
 
 
 def _bytes(instruction: Instruction) -> int:
     count = next((int(m[1:]) for m in instruction.modifiers if m in ("v2", "v4", "v8")), 1)
     return type_width(isa.access_type(instruction) or "") * count // 8
-
-
-class _Sources(NamedTuple):
-    """What an instruction computes with, or what an access stores: registers, and is an array of
-    the kernel among them?"""
-
-    registers: tuple[Reg, ...]
-    array: bool
-
-    def hold(self, tainted: Set[Reg]) -> bool:
-        """Is there an address of shared memory among them?"""
-        return self.array or not tainted.isdisjoint(self.registers)
-
-
-def _sources(instruction: Instruction, names: _Names) -> _Sources:
-    read = instruction.operands[isa.destinations(instruction) :]
-    if instruction.opcode in SIMPLE:
-        values = [operand for operand in instruction.operands if not isinstance(operand, Mem)]
-        # The first operand of `ld` and `atom` is their destination.
-        read = tuple(values if instruction.opcode in ("st", "red") else values[1:])
-    registers, array = list[Reg](), False
-    for leaf in leaves(read):
-        if isinstance(leaf, Reg):
-            registers.append(leaf)
-        elif isinstance(leaf, Symbol):
-            array = array or (leaf.name, leaf.scope) in names
-    return _Sources(tuple(registers), array)
-
-
-def _addresses(cfg: Cfg, sources: Sequence[_Sources]) -> Set[Reg]:
-    """The registers that may hold an address of shared memory, or part of one."""
-    computed = defaultdict[Reg, list[Reg]](list)
-    work: list[Reg] = []
-    for instruction, written, one in zip(cfg.instructions, cfg.written, sources, strict=True):
-        # What an access returns is no shared address: storing one is refused (`_escape`).
-        if written and instruction.opcode not in SIMPLE:
-            for register in one.registers:
-                computed[register] += written
-            if one.array:
-                work += written
-    registers: set[Reg] = set()
-    while work:
-        register = work.pop()
-        if register not in registers:
-            registers.add(register)
-            work += computed[register]
-    return registers
-
-
-def _escape(instruction: Instruction, sources: _Sources, tainted: Set[Reg]) -> str | None:
-    """What an instruction does with an address of shared memory, other than compute or access."""
-    if not sources.hold(tainted):
-        return None
-    if instruction.opcode in SIMPLE:
-        return "stores a shared address"
-    if instruction.opcode in _COMPARES:
-        return "compares a shared address"
-    computes = not isa.effects(instruction.opcode, instruction.modifiers)
-    # Plain arithmetic only makes another tainted register; these hand the value to other threads.
-    if computes and instruction.opcode not in ("shfl", "vote", "match", "redux", "mapa"):
-        return None
-    return "passes a shared address on"
 
 
 def _kept(kernel: Kernel, array: Variable) -> str | None:
@@ -281,10 +320,10 @@ def _grows_too_much(arrays: Sequence[Variable]) -> str | None:
     return "its arrays would take more than 48 KiB" if after > max(before, STATIC) else None
 
 
-def _too_little_known(traffic: Sequence[BankTraffic], known: float) -> str | None:
-    """Accesses of unknown addresses count as neutral, so they must not be what counts most: those
-    with conflicts have weights up to `known`."""
-    unknown = max((t.weight for t in traffic if not t.requests), default=0.0)
+def _too_little_known(scene: PermutationCosts) -> str | None:
+    """Accesses of unknown addresses count as neutral, so they must not be what counts most."""
+    known = max((t.weight for t in scene.before if ways(t) > 1), default=0.0)
+    unknown = max((t.weight for t in scene.before if not t.requests), default=0.0)
     if unknown > known:
         return "the addresses of the most frequent accesses are not known"
     return None
@@ -292,7 +331,8 @@ def _too_little_known(traffic: Sequence[BankTraffic], known: float) -> str | Non
 
 def _change(scene: PermutationCosts, at: int, choice: PermutationChoice) -> Change:
     detail = permuted_banks(scene, choice.permutation)
+    proof = Proof(assumptions=(IN_ARRAYS,) if not scene.whole else ())
     return Change(
-        BankConflicts.name, at, frozenset(access.at for access in detail.accesses), Proof(), detail,
+        BankConflicts.name, at, frozenset(access.at for access in detail.accesses), proof, detail,
         worth=Worth(choice.added, -choice.saved), shared_layout=choice.permutation,
     )  # fmt: skip

@@ -9,10 +9,13 @@ inside a granule touches the images of the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
+from ptxsw.analysis.array_accesses import ArrayAccesses, Name
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.facts.bit_sums import BitSums
 from ptxsw.facts.equality import Equality
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import (
     Function,
@@ -51,29 +54,63 @@ class SharedLayout:
         arrays = list(shared_arrays(module, function))
         if reads_total(function.body.instructions):
             raise GiveUp("the kernel asks how much shared memory it has")
-        if set(permutation.dynamic) != {v.name for v in arrays if v.is_dynamic}:
+        self._all = [(v.name, v.scope) for v in arrays]
+        self._own = _own(permutation, arrays)
+        moved = [v for v in arrays if not permutation.arrays or v in self._own]
+        if set(permutation.dynamic) != {v.name for v in moved if v.is_dynamic}:
             raise GiveUp("the permutation leaves an array of dynamic size out of account")
-        for variable in arrays:
-            if not variable.is_dynamic and not _has_whole_rows(variable):
+        least = permutation.granule if permutation.arrays else ROW
+        for variable in moved:
+            if not variable.is_dynamic and not _has_whole_rows(variable, least):
                 raise GiveUp(f"{variable.name} does not consist of whole rows of {ROW} bytes")
         self._facts = [
-            multiple(self._terms, evaluator.symbol(v.name, v.scope), ROW)
-            for v in arrays
-            if not v.is_dynamic
+            multiple(self._terms, evaluator.symbol(v.name, v.scope), least)
+            for v in moved
+            if not v.is_dynamic or permutation.arrays
         ]
         self._sums = BitSums(self._terms, self._aligned(arrays))
         self._mask = self._masked()
         self._answers: dict[tuple[Term, Term], bool] = {}
-        self._images: dict[Term, Term] = {}
+        self._images: dict[tuple[Term, Name | None], Term] = {}
+        self._accesses: tuple[ArrayAccesses, ...] = ()
 
-    def check(self, instructions: Iterable[Instruction]) -> None:
-        """Raises GiveUp where an instruction may reach shared memory in a way that is not
-        followed."""
-        for instruction in instructions:
-            effects = isa.effects(instruction.opcode, instruction.modifiers)
-            simple = instruction.opcode in _SIMPLE and not _elsewhere(instruction)
-            if effects & _TOUCHES and not simple and _near(instruction):
-                raise GiveUp(f"{instruction.name} may reach shared memory, which is permuted")
+    def check(self, old: Cfg, new: Cfg) -> None:
+        """Raises GiveUp where an instruction of two texts may reach shared memory in a way that is
+        not followed."""
+        if self.permutation.arrays:
+            self._check_own(old, new)
+            return
+        stray = _stray((*old.instructions, *new.instructions))
+        if stray is not None:
+            raise GiveUp(f"{stray.name} may reach shared memory, which is permuted")
+
+    def is_whole(self, old: Cfg, new: Cfg) -> bool:
+        """Is all shared memory permuted, from one place? Then no access has to stay inside an
+        array: wherever it goes, it is permuted."""
+        starts = {v.is_dynamic or v.name for v in self._own}
+        alone = len(self._own) == len(self._all) and len(starts) == 1
+        return alone and _stray((*old.instructions, *new.instructions)) is None
+
+    def _check_own(self, old: Cfg, new: Cfg) -> None:
+        """All addresses of the arrays that are permuted have to be seen."""
+        self._accesses = tuple(ArrayAccesses(cfg, self._all) for cfg in (old, new))
+        for cfg, accesses in zip((old, new), self._accesses, strict=True):
+            for name in self._names:
+                at, reason = accesses.obstacles.get(name, (0, ""))
+                if reason:
+                    raise GiveUp(
+                        f"{cfg.instructions[at].name} {reason}, of which a part is permuted"
+                    )
+
+    @cached_property
+    def _names(self) -> frozenset[Name]:
+        return frozenset((v.name, v.scope) for v in self._own)
+
+    def _array(self, text: int, index: int) -> Name | None:
+        """The permuted array that an instruction of the first (0) or second (1) text accesses."""
+        if not self.permutation.arrays:
+            return None
+        return next(iter(self._accesses[text].of(index) & self._names), None)
 
     def touches(self, instruction: Instruction) -> bool:
         """May an instruction access shared memory?"""
@@ -83,10 +120,13 @@ class SharedLayout:
     # ------------------------------------------------------------ addresses
 
     def origin(
-        self, target: Bytes, olds: Sequence[Term], given: Sequence[Term], index: int, size: int
+        self, target: Bytes, olds: Sequence[Place], given: Sequence[Term], index: int, size: int
     ) -> Bytes:
         """The bytes of the first text's memory that correspond to what an access of the second
         touches; `olds` are the shared addresses of the first text's segment. Raises Differ."""
+        array = self._array(1, index)
+        if self.permutation.arrays and array is None:
+            return target  # by what `_check_own` has seen
         if target.space == "generic":
             raise Differ("a generic access may reach shared memory, which is permuted", None, index)
         if target.space != "shared":
@@ -96,7 +136,11 @@ class SharedLayout:
         # π is one to one. So it does not matter which of the first text's accesses this one was
         # made from: if its address is the image of one, it touches the image of the same bytes.
         place = self._low(target.place)
-        images = [(old, self._image(old)) for old in dict.fromkeys(olds)]
+        images = [
+            (old, self._image(old, array))
+            for at, old in dict.fromkeys(olds)
+            if self._array(0, at) == array
+        ]
         for old, image in images:
             if image is place:
                 return Bytes("shared", old, target.size)
@@ -129,19 +173,27 @@ class SharedLayout:
 
     def _aligned(self, arrays: Iterable[Variable]) -> Mapping[Term, int]:
         """What `_facts` says, as powers of two."""
-        fixed = (v for v in arrays if not v.is_dynamic)
+        fixed = [v for v in arrays if not v.is_dynamic]
         bits = ROW.bit_length() - 1
+        if self.permutation.arrays:
+            fixed, bits = list(self._own), self.permutation.granule.bit_length() - 1
         return {self._evaluator.symbol(v.name, v.scope): bits for v in fixed}
 
     def _low(self, place: Term) -> Term:
         """An address in shared memory has 32 bits, whatever the register that holds it."""
         return self._terms.extract(place, 0, _ADDRESS) if place.width > _ADDRESS else place
 
-    def _image(self, place: Term) -> Term:
-        """The image of an address in shared memory."""
-        image = self._images.get(place)
+    def _image(self, place: Term, array: Name | None) -> Term:
+        """The image of an address in shared memory, or in an array of it."""
+        image = self._images.get((place, array))
         if image is None:
-            image = self._images[place] = self._permuted(self._low(place))
+            low, terms = self._low(place), self._terms
+            if array is None:
+                image = self._permuted(low)
+            else:
+                start = self._low(self._evaluator.symbol(*array))
+                image = terms.add(start, self._permuted(terms.sub(low, start)))
+            self._images[place, array] = image
         return image
 
     def _permuted(self, place: Term) -> Term:
@@ -161,13 +213,24 @@ class SharedLayout:
             return mask
         # The relation that the text has to establish, whichever way it computes its mask.
         size = evaluator.value(Special("%dynamic_smem_size"), _no_register, _ADDRESS)
-        starts = [self._low(evaluator.symbol(name)) for name in self.permutation.dynamic]
+        counted = () if self.permutation.arrays else self.permutation.dynamic
+        starts = [self._low(evaluator.symbol(name)) for name in counted]
         low = [terms.extract(t, 0, ROW.bit_length() - 1) for t in (size, *starts)]
         whole = [terms.eq(part, terms.const(0, part.width)) for part in low]
         both = whole[0]
         for condition in whole[1:]:
             both = terms.and_(both, condition)
         return terms.ite(both, mask, terms.const(0, _ADDRESS))
+
+
+def _stray(instructions: Iterable[Instruction]) -> Instruction | None:
+    """One that may reach shared memory in a way that is not followed."""
+    for instruction in instructions:
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        simple = instruction.opcode in _SIMPLE and not _elsewhere(instruction)
+        if effects & _TOUCHES and not simple and _near(instruction):
+            return instruction
+    return None
 
 
 def _near(instruction: Instruction) -> bool:
@@ -185,13 +248,17 @@ def _no_register(reg: Reg) -> Term:
     raise KeyError(reg)
 
 
-def shared_places(paths: Iterable[Path]) -> list[Term]:
+Place = tuple[int, Term]
+"""The shared address that an instruction accesses."""
+
+
+def shared_places(paths: Iterable[Path]) -> list[Place]:
     """The shared addresses that paths of the first text access."""
-    places: list[Term] = []
+    places: list[Place] = []
     for path in paths:
-        places += [t.target.place for t in path.touches if t.target.space == "shared"]
+        places += [(t.index, t.target.place) for t in path.touches if t.target.space == "shared"]
         places += [
-            e.operands[0]
+            (e.index, e.operands[0])
             for e in path.events
             if e.instruction.opcode in _SIMPLE and "shared" in e.what[2]
         ]
@@ -203,15 +270,19 @@ def shared_places(paths: Iterable[Path]) -> list[Term]:
 
 def shared_arrays(module: Module, function: Function) -> Iterable[Variable]:
     """The variables in shared memory that a kernel names."""
-    instructions = function.body.instructions
-    named = {
+    named = named_symbols(function.body.instructions)
+    declared = (*module.variables, *function.body.variables)
+    return (v for v in declared if v.space == "shared" and (v.name, v.scope) in named)
+
+
+def named_symbols(instructions: Iterable[Instruction]) -> frozenset[Name]:
+    """The symbols that instructions name, with their scopes."""
+    return frozenset(
         (leaf.name, leaf.scope)
         for instruction in instructions
         for leaf in leaves(instruction.operands)
         if isinstance(leaf, Symbol)
-    }
-    declared = (*module.variables, *function.body.variables)
-    return (v for v in declared if v.space == "shared" and (v.name, v.scope) in named)
+    )
 
 
 def reads_total(instructions: Iterable[Instruction]) -> bool:
@@ -219,9 +290,21 @@ def reads_total(instructions: Iterable[Instruction]) -> bool:
     return any(Special("%total_smem_size") in isa.uses(i) for i in instructions)
 
 
-def _has_whole_rows(variable: Variable) -> bool:
+def _own(permutation: Permutation, arrays: Sequence[Variable]) -> tuple[Variable, ...]:
+    """The arrays that are permuted one by one. Raises GiveUp where such a one is not there, or lies
+    where another one does that is not permuted."""
+    own = tuple(v for v in arrays if v.name in permutation.arrays)
+    if len(own) != len(set(permutation.arrays)) or any(v.scope for v in own):
+        raise GiveUp("an array that is permuted is not found")
+    dynamic = {v.name for v in arrays if v.is_dynamic}
+    if dynamic.isdisjoint(permutation.arrays) or dynamic <= set(permutation.arrays):
+        return own
+    raise GiveUp("arrays of dynamic size lie at one place, and not all of them are permuted")
+
+
+def _has_whole_rows(variable: Variable, align: int) -> bool:
     size = variable.size
-    whole = (variable.align or 1) % ROW == 0 and size > 0 and size % ROW == 0
+    whole = (variable.align or 1) % align == 0 and size > 0 and size % ROW == 0
     return whole and set(variable.linkage) <= {"visible"}
 
 

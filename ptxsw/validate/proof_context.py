@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from ptxsw.changes.assumptions import IN_ARRAYS
 from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
 from ptxsw.ptx.ir import Function, Module
@@ -16,6 +17,7 @@ from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.relation import Relation
 from ptxsw.validate.spaces import Declared
@@ -62,5 +64,8 @@ def _layout(
 ) -> SharedLayout:
     """How the second text's shared memory is that of the first."""
     layout = SharedLayout(permutation, basis.old.evaluator, basis.equality, module, function)
-    layout.check((*basis.old.cfg.instructions, *basis.new.cfg.instructions))
+    texts = basis.old.cfg, basis.new.cfg
+    layout.check(*texts)
+    if permutation.arrays and not layout.is_whole(*texts) and not basis.rest_on(IN_ARRAYS):
+        raise GiveUp(f"{IN_ARRAYS} is not assumed, and arrays are permuted one by one")
     return layout

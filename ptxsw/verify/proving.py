@@ -17,7 +17,7 @@ from msgspec import Struct
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.changes.steps import RewriteStep, read_steps
 from ptxsw.emulator.budget import Budget, OutOfTime
-from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, leaves
+from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, Symbol, leaves
 from ptxsw.ptx.isa import Effect, Trait, effects, row, space
 from ptxsw.ptx.opcodes import ATOMIC, FENCE
 from ptxsw.validate import Outcome, Proved, infer, validate
@@ -43,18 +43,32 @@ def layouts(module: Module, first: Function, second: Function) -> Iterator[Permu
     masks = sorted({m for op in ("and", "selp") for m in _numbers(added, op) if 0 < m < ROW - 1})
     dynamic = _dynamic(module, second) if _asks_size(added) else ()
     counts = range(min(len(shifts), _MOST_SHIFTS), 0, -1)
-    chosen = (some for count in counts for some in combinations(shifts, count))
+    chosen = [some for count in counts for some in combinations(shifts, count)]
     yield from islice(_permutations(chosen, masks, dynamic), _MOST)
+    own = _named(module, second, added)
+    # Where numbers of elements are permuted, the mask has as many bits less.
+    scaled = dict.fromkeys(m << scale for scale in range(5) for m in masks if m << scale < ROW)
+    sized = tuple(name for name in dynamic if name in own)
+    yield from islice(_permutations(chosen, [*scaled], sized, own), _MOST if own else 0)
 
 
 def _permutations(
-    shifts: Iterable[tuple[int, ...]], masks: list[int], dynamic: tuple[str, ...]
-) -> Iterator[Permutation]:
-    for some, mask in product(shifts, masks):
+    chosen: Iterable[tuple[int, ...]], masks: list[int], dynamic: tuple[str, ...],
+    arrays: tuple[str, ...] = (),
+) -> Iterator[Permutation]:  # fmt: skip
+    for some, mask in product(chosen, masks):
         try:
-            yield Permutation(some, mask, dynamic)
+            yield Permutation(some, mask, dynamic, arrays)
         except ValueError:
             continue  # these numbers make none
+
+
+def _named(module: Module, function: Function, added: Iterable[Instruction]) -> tuple[str, ...]:
+    """The shared arrays whose addresses were taken once more."""
+    declared = (*module.variables, *function.body.variables)
+    shared = {v.name for v in declared if v.space == "shared"}
+    moved = (i.operands[1] for i in added if i.opcode == "mov")
+    return tuple(dict.fromkeys(o.name for o in moved if isinstance(o, Symbol) and o.name in shared))
 
 
 def _added(first: Function, second: Function) -> Iterator[Instruction]:

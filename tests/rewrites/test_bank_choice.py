@@ -30,7 +30,7 @@ from ptxsw.driver.pipeline import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import bank_choice
 from ptxsw.rewrites.bank_choice import NONE_HELPS, added_instructions, permuted
-from ptxsw.rewrites.bank_conflicts import scene_of
+from ptxsw.rewrites.bank_conflicts import scene_behind, scene_of
 from ptxsw.toolchain.ptxas import NoPtxas
 from tests.heads import head
 from tests.real import CORPUS, CORPUS_FOLDER, name_of, text_of
@@ -95,6 +95,7 @@ def test_what_is_padded_stays(name: str) -> None:
 AUTO = {
     "alignment", "bitonic", "bitreversal", "lu", "matmul-double", "matmul-float",
     "reduction-double", "reduction-float", "scan-double", "scan-float", "scan-int", "scan-short",
+    "staged",
     "transpose-double", "transpose-float",
 }  # fmt: skip
 
@@ -117,9 +118,9 @@ def test_no_more_is_added_than_estimated(name: str, monkeypatch: pytest.MonkeyPa
     run = of_program(name)
     with monkeypatch.context() as context:
         context.setattr(bank_choice, "times", lambda cfg, at: 1.0)
-        in_row = frozenset(access.at for access in chosen(run)[0].accesses if access.in_row)
-        kernel = run.attempts[-1].kernel
-        estimated = added_instructions(kernel, in_row, chosen(run)[0].permutation)
+        permutation = chosen(run)[0].permutation
+        scene = scene_behind(run.attempts[-1].kernel, permutation)
+        estimated = added_instructions(scene, permutation)
     old = MEMORY[name].path.read_text()
     new = apply(old, run.since)
     for arch in ("sm_75", "sm_90"):
@@ -137,7 +138,7 @@ def test_what_is_counted_is_what_is_written(name: str) -> None:
         builder = Builder(kernel.text, kernel.function, cfg.instructions)
         code = AddressCode(builder, permutation)
         addresses = PermutedAddresses(code, AddressValues(cfg, builder.width), permutation)
-        for at in permuted(cfg):
+        for at in permuted(scene):
             code.lines, code.instructions = [], 0
             addresses.of(at, at in scene.in_row)
             shifts = sum("shr" in line and ", %sw_" not in line for line in code.lines)

@@ -259,7 +259,7 @@ def test_two_runs_are_the_most(programs: None, runs: Counter[str]) -> None:
     assert runs == {"ptxas": 2}
 
 
-@pytest.mark.parametrize("program", ["alignment", "bitonic", "lu"])
+@pytest.mark.parametrize("program", ["alignment", "lu"])
 def test_a_permutation_that_does_not_pay_is_not_run(
     programs: None, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
@@ -280,7 +280,10 @@ def test_a_permutation_that_does_not_pay_is_not_run(
 PERMUTED = [
     path.stem
     for path in sorted(PROGRAMS.glob("*.ptx"))
-    if ".shared" in path.read_text() and not path.stem.endswith("-padded")
+    if ".shared" in path.read_text()
+    and not path.stem.endswith("-padded")
+    # Of one array beside others no address tells whether it moves: the text is run.
+    and path.stem != "staged"
 ]
 
 

@@ -16,6 +16,7 @@ def test_defaults() -> None:
         settings.assume
         == DEFAULT_ASSUME
         == {
+            "access-in-array",
             "finite-loops",
             "lockstep-iterations",
             "no-lane-race",
