@@ -18,6 +18,7 @@ from benchmarks.programs.flat import FLAT
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from benchmarks.programs.program import HERE, Program
+from benchmarks.programs.unoptimized import UNOPTIMIZED
 
 
 def main() -> int:
@@ -31,7 +32,7 @@ def main() -> int:
     for name in PROGRAMS if by == "nvcc" else ():
         _nvcc(compiler, Program(name, name, {}, ()))
     compile_ = {"nvcc": _nvcc, "clang": _clang, "gcc-12": _gcc}[by]
-    for program in (MEMORY | LOADS | ADDRESSES | FLAT).values():
+    for program in (MEMORY | LOADS | ADDRESSES | FLAT | UNOPTIMIZED).values():
         if program.compiler == by:
             compile_(compiler, program)
     return 0
@@ -40,7 +41,8 @@ def main() -> int:
 def _nvcc(nvcc: str, program: Program) -> None:
     values = (f"-D{name}={value}" for name, value in program.defines.items())
     flags = [flag for flag in FLAGS if not (program.fused and flag.startswith("-fmad"))]
-    command = [nvcc, *flags, *values, f"{program.source}.cu", "-o", str(program.path)]
+    source = f"{program.source}.cu"
+    command = [nvcc, *flags, *program.flags, *values, source, "-o", str(program.path)]
     subprocess.run(command, cwd=HERE / "cuda", check=True)
     print(program.path.relative_to(HERE))
 

@@ -69,11 +69,12 @@ def may_point(term: Term) -> bool:
 
 def may_hold_pointer(term: Term, numbers: Container[Term] = ()) -> bool:
     """May an item of a sum be a pointer, or one of several? Products and quotients are none, nor
-    is what was extended from fewer bits, counts of iterations, and what is in `numbers`."""
+    is what was extended from fewer bits, conditions by which something is chosen, counts of
+    iterations, and what is in `numbers`."""
     stack, seen = [term], {term}
     while stack:
         node = stack.pop()
-        if node in numbers or node.kind in _NUMBERS:
+        if node in numbers or node.kind in _NUMBERS or node.width == 1:
             continue
         if node.kind in op.OPAQUE and node.width == _POINTER and not _is_count(node):
             return True

@@ -43,35 +43,58 @@ State = dict[Reg, Points]
 _WIDE = 64
 
 
-def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> ForwardAnalysis[State]:
-    """For each block what registers hold where it begins. `parameters` are the names of the
-    kernel's; `size` is that of a pointer in bits. Registers that are missing hold anything."""
+class PointerSpaces:
+    """What the registers of a kernel hold. `parameters` are the names of the kernel's; `size` is
+    that of a pointer in bits."""
 
-    def through(number: int, entry: State) -> Iterator[tuple[int, State]]:
-        block = cfg.blocks[number]
-        state = behind(cfg, range(block.start, block.end), entry, parameters, size)
+    def __init__(self, cfg: Cfg, parameters: frozenset[str], size: int = 64) -> None:
+        self._cfg, self._parameters, self._size = cfg, parameters, size
+        self._blocks: ForwardAnalysis[State] = ForwardAnalysis(cfg, {}, self._through, _joined)
+
+    def before(self, position: int) -> State:
+        """What registers hold before an instruction. Those that are missing hold anything."""
+        if position >= len(self._cfg.instructions):
+            return {}
+        block = self._cfg.blocks[self._cfg.block_of[position]]
+        entry = self._blocks.at(block.number) or {}
+        return (
+            self._behind(range(block.start, position), entry) if position > block.start else entry
+        )
+
+    def at(self, position: int, register: object) -> Points:
+        """What a register holds before an instruction."""
+        if not isinstance(register, Reg):
+            return Points.ANYTHING
+        return self.before(position).get(register, Points.ANYTHING)
+
+    def _through(self, number: int, entry: State) -> Iterator[tuple[int, State]]:
+        block = self._cfg.blocks[number]
+        state = self._behind(range(block.start, block.end), entry)
         return ((successor, state) for successor in block.successors)
 
-    return ForwardAnalysis(cfg, {}, through, _joined)
-
-
-def behind(
-    cfg: Cfg, indices: range, entry: State, parameters: frozenset[str], size: int = 64
-) -> State:
-    """What registers hold behind some instructions of a block, from what they hold before."""
-    state = dict(entry)
-    for index in indices:
-        _step(cfg.instructions[index], cfg.written[index], state, parameters, size)
-    return state
+    def _behind(self, indices: range, entry: State) -> State:
+        """What registers hold behind some instructions of a block."""
+        state = dict(entry)
+        for index in indices:
+            written, instruction = self._cfg.written[index], self._cfg.instructions[index]
+            _step(instruction, written, state, self._parameters, self._size)
+        return state
 
 
 def _joined(a: State, b: State) -> State:
     """What holds on both paths. A register that one path has not written is undefined there."""
-    return {reg: points for reg, points in a.items() if b.get(reg) is points}
+    both = ((reg, _either(points, b.get(reg, Points.ANYTHING))) for reg, points in a.items())
+    return {reg: points for reg, points in both if points is not Points.ANYTHING}
+
+
+_GIVEN = frozenset({Points.GLOBAL, Points.PARAMETER})
 
 
 def _either(a: Points, b: Points) -> Points:
-    return a if a is b else Points.ANYTHING
+    """A pointer to global memory or a parameter is at most what a parameter may be."""
+    if a is b:
+        return a
+    return Points.PARAMETER if {a, b} == _GIVEN else Points.ANYTHING
 
 
 def _step(
@@ -82,7 +105,8 @@ def _step(
     size: int,
 ) -> None:
     """Run an instruction over a state, which leaves out registers that may hold anything."""
-    value = _value(instruction, state, parameters, size) if len(written) == 1 else Points.ANYTHING
+    several = len(written) > 1 and instruction.opcode != "ld"
+    value = Points.ANYTHING if several else _value(instruction, state, parameters, size)
     for reg in written:
         if instruction.guard is not None:
             value = _either(state.get(reg, Points.ANYTHING), value)
@@ -131,12 +155,13 @@ def _sum(sources: list[Points], *, minus: bool) -> Points:
 
 
 def _loaded(instruction: Instruction, parameters: frozenset[str], size: int) -> Points:
+    """What a load gives, in each of its registers. A field of a structure among the parameters is
+    a parameter, too."""
     address = instruction.operands[1]
-    whole = isinstance(address, Mem) and address.offset == 0 and isinstance(address.base, Symbol)
-    if isa.space(instruction) == "param" and whole:
-        assert isinstance(address, Mem) and isinstance(address.base, Symbol)
+    if isa.space(instruction) == "param" and isinstance(address, Mem):
         wide = (isa.access_type(instruction) or "")[1:] == str(size)
-        if address.base.name in parameters and wide:
+        base, whole = address.base, address.offset % (size // 8) == 0
+        if isinstance(base, Symbol) and base.name in parameters and whole and wide:
             return Points.PARAMETER
     # Half a pointer is no pointer. Two halves make one by `mov.b64 {lo, hi}`, of which nothing is
     # known.

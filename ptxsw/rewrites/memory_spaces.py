@@ -8,6 +8,9 @@ name it. ptxas then knows that a store to one space writes no other.
     st.f32 [%rd4+8], %f1;          =>      cvta.to.shared.u64 %sw_shared1, %rd4;
                                            st.shared.f32 [%sw_shared1+8], %f1;
 
+Where the address is a sum, its terms tell (`Access.space`). Where it may be one of several pointers
+of one space, data flow does: at a `selp`, where paths meet, and in loops that move a pointer along.
+
 Compilers mark kernel parameters as global before they optimize; what is left are texts of GCC,
 unoptimized ones, and pointers that went through a structure.
 """
@@ -26,16 +29,19 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
+from ptxsw.flow.pointer_spaces import PointerSpaces, Points
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Mem, Reg
 from ptxsw.rewrites.base import Kernel, Outcome
-from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
+from ptxsw.terms.origin import Origin
 
 _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 # Windows of the generic address space: inside them an address is the window's base plus an offset,
 # and `ld.shared` wants the offset. A global address is the same number either way.
 _WINDOWS = frozenset({"shared", "local"})
+_POINTER = 8  # bytes
+_POINTS = {Points.GLOBAL: "global", Points.SHARED: "shared", Points.LOCAL: "local"}
 _UNORDERED = isa.Effect.FENCE | isa.Effect.ASYNC
 _NOT_KNOWN = "its address is not known to lie in one state space"
 _KEPT = frozenset({"volatile", "mmio"})  # accesses that have to be made as they are written
@@ -51,8 +57,10 @@ class MemorySpaces:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
         to be converted, only where an access to another space may gain from it."""
         named: list[tuple[Access, str, Proof]] = []
+        parameters = frozenset(parameter.name for parameter in kernel.function.params)
+        pointers = PointerSpaces(kernel.trace.cfg, parameters, kernel.module.address_size)
         for access in _generic(kernel):
-            space_and_proof = _space(kernel, access)
+            space_and_proof = _space(kernel, access, pointers)
             if space_and_proof is not None:
                 named.append((access, *space_and_proof))
             elif kernel.explains:
@@ -107,29 +115,37 @@ def _generic(kernel: Kernel) -> Iterator[Access]:
             yield access
 
 
-def _space(kernel: Kernel, access: Access) -> tuple[str, Proof] | None:
+def _space(kernel: Kernel, access: Access, pointers: PointerSpaces) -> tuple[str, Proof] | None:
     """The space of a generic access, and why it is that one."""
     if access.space == "global" or access.space in _WINDOWS:
         return access.space, Proof()
+    told = pointers.at(access.index, isa.address(access.instruction).base)
+    if told in _POINTS:
+        return _POINTS[told], Proof()
     if PARAMETERS_ARE_GLOBAL not in kernel.options.assume:
         return None
-    if all(_from_parameters(kernel, variant.address) for variant in access.variants):
+    by_terms = all(_from_parameters(variant.address) for variant in access.variants)
+    if by_terms or told is Points.PARAMETER:
         return "global", Proof(assumptions=(PARAMETERS_ARE_GLOBAL,))
     return None
 
 
-def _from_parameters(kernel: Kernel, address: Term) -> bool:
+def _from_parameters(address: Term) -> bool:
     """Are parameters of the kernel all that may be a pointer in a sum?"""
     # A second 64-bit parameter may be an offset to the first, so several are fine. Any other
     # summand that might be a pointer, such as a loaded value, could lead to shared memory.
-    names = {parameter.name for parameter in kernel.function.params}
     parameters = 0
     for term, factor in split(address)[1]:
-        if factor == 1 and term.kind is op.ATOM and term.width == 64 and term.value in names:
+        if factor == 1 and term.width == 64 and _is_parameter(term):
             parameters += 1
         elif may_hold_pointer(term):
             return False
     return parameters > 0
+
+
+def _is_parameter(term: Term) -> bool:
+    """Is it a parameter, or a field of one, that may be a pointer?"""
+    return term.origin is Origin.PARAMETER and int(term.of[1]) % _POINTER == 0
 
 
 def _others(kernel: Kernel) -> bool:

@@ -8,7 +8,8 @@ The second text is no witness: it may be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import prod
 
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.facts.loads import CONSTANT
@@ -79,24 +80,40 @@ class Windows:
         """The bytes of an access whose modifiers name `space` ("generic" for none)."""
         if space != "generic":
             return Bytes(space, address, size)
+        found, by_assumption = self._space_of(address)
+        self.assumed = self.assumed or by_assumption
+        if found in _WINDOWS.values():
+            return self._in_window(found, address, size)
+        self.met_generic = self.met_generic or found == "generic"
+        return Bytes(found, address, size)
+
+    def _space_of(self, address: Term) -> tuple[str, bool]:
+        """The space of a generic address, and whether parameters are assumed to be global for
+        that; ("generic", False) where it is not known."""
         items = split(address)[1]
         if items in self._shown:
-            return Bytes(self._shown[items], address, size)
+            return self._shown[items], False
         bases = [t for t, coefficient in items if coefficient == 1]
         windows = [t for t in bases if t in self._windows]
         pointers = [t for t in bases if t not in self._windows and self._may_point(t)]
         if not windows and len(pointers) == 1 and pointers[0] in self._inside:
-            return self._in_window(self._inside[pointers[0]], address, size)
+            return self._inside[pointers[0]], False
+        if not windows and not pointers:
+            choices = [t for t in bases if t.kind is op.ITE and may_hold_pointer(t, self._numbers)]
+            return self._of_both(*choices[0].args[1:]) if len(choices) == 1 else ("generic", False)
         told = {self._space(t) for t in pointers}
         if len(windows) == 1 and told <= {self._windows[windows[0]]}:
-            return Bytes(self._windows[windows[0]], self._terms.sub(address, windows[0]), size)
+            return self._windows[windows[0]], False
         if not windows and told == {"global"}:
-            return Bytes("global", address, size)
+            return "global", False
         if not windows and self._from_parameters(items, pointers):
-            self.assumed = True
-            return Bytes("global", address, size)
-        self.met_generic = True
-        return Bytes("generic", address, size)
+            return "global", True
+        return "generic", False
+
+    def _of_both(self, yes: Term, no: Term) -> tuple[str, bool]:
+        """The space in which both of two pointers lie."""
+        (one, assumed), (other, also) = self._space_of(yes), self._space_of(no)
+        return (one, assumed or also) if one == other != "generic" else ("generic", False)
 
     def _in_window(self, space: str, address: Term, size: int) -> Bytes:
         """The bytes of a generic address that lies in a window."""
@@ -177,9 +194,11 @@ class Declared:
         address = self.old.evaluator.symbol(parameter.name)
         self.spaces[address] = "param"
         self.memory.names_parameter(address, parameter)
-        if parameter.dims or type_width(parameter.type) != self.old.module.address_size:
+        size = self.old.module.address_size // 8
+        if parameter.dims:
+            self.parameters.update(self._fields(address, parameter, size))
+        if parameter.dims or type_width(parameter.type) != 8 * size:
             return
-        size = type_width(parameter.type) // 8
         # The term that every `ld.param` of it gives.
         value = self.memory.load((), CONSTANT, Bytes("param", address, size), ())
         self.parameters.add(value)
@@ -189,6 +208,13 @@ class Declared:
                     self.spaces[value] = "global"
                 elif attribute.startswith("align "):
                     self._aligned(value, int(attribute.split()[1]))
+
+    def _fields(self, address: Term, parameter: Variable, size: int) -> Iterator[Term]:
+        """What may be pointers among the fields of a structure."""
+        total = prod(dim or 0 for dim in parameter.dims) * type_width(parameter.type) // 8
+        for offset in range(0, total - size + 1, size):
+            place = self.terms.add(address, self.terms.const(offset, address.width))
+            yield self.memory.load((), CONSTANT, Bytes("param", place, size), ())
 
     def _aligned(self, address: Term, size: int) -> None:
         if size > 1 and size & (size - 1) == 0:

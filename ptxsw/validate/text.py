@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from ptxsw.flow.cfg import build
-from ptxsw.flow.dataflow import ForwardAnalysis, live_at, liveness
-from ptxsw.flow.pointer_spaces import Points, State, behind, pointer_spaces
+from ptxsw.flow.dataflow import live_at, liveness
+from ptxsw.flow.pointer_spaces import PointerSpaces, Points
 from ptxsw.ptx.ir import Function, Module, Reg
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, walk
@@ -129,17 +129,11 @@ class Text:
 
     def points(self, position: int) -> Mapping[Reg, Points]:
         """Where registers point before an instruction."""
-        if self.begins(position):
-            return self._points.at(self.block(position)) or {}
-        if position >= len(self.cfg.instructions):
-            return {}
-        block = self.cfg.blocks[self.cfg.block_of[position]]
-        code, size = range(block.start, position), self.module.address_size
-        return behind(self.cfg, code, self._points.at(block.number) or {}, self._parameters, size)
+        return self._points.before(position)
 
     @cached_property
-    def _points(self) -> ForwardAnalysis[State]:
-        return pointer_spaces(self.cfg, self._parameters, self.module.address_size)
+    def _points(self) -> PointerSpaces:
+        return PointerSpaces(self.cfg, self._parameters, self.module.address_size)
 
     def block(self, position: int) -> int:
         """The block that begins at a position."""

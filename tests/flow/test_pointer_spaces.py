@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxsw.flow.cfg import build
-from ptxsw.flow.pointer_spaces import Points, pointer_spaces
+from ptxsw.flow.pointer_spaces import PointerSpaces, Points
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Reg
 from tests.rewrites.pair import kernel
@@ -20,9 +20,8 @@ def at_the_end(body: str, register: str) -> Points:
     """What a register holds where the last block of a kernel begins."""
     (function,) = parse(kernel(f"{body}\nbra END;\nEND:")).kernels
     cfg = build(function.body)
-    state = pointer_spaces(cfg, frozenset({"in", "out", "n"})).at(len(cfg.blocks) - 1)
-    assert state is not None
-    return state.get(Reg(register), Points.ANYTHING)
+    spaces = PointerSpaces(cfg, frozenset({"in", "out", "n"}))
+    return spaces.at(cfg.blocks[-1].start, Reg(register))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,8 @@ def at_the_end(body: str, register: str) -> Points:
         # One that the loop loads anew.
         (RAW + LOOP.format("ld.global.u64 %rd6, [%rd6];"), Points.ANYTHING),
         (RAW + "ld.global.u64 %rd7, [%rd4];\nadd.s64 %rd6, %rd6, %rd7;", Points.ANYTHING),
-        (RAW + "@%p1 mov.u64 %rd6, %rd4;", Points.ANYTHING),
+        (RAW + "@%p1 mov.u64 %rd6, %rd4;", Points.PARAMETER),  # or to global memory
+        (RAW + "@%p1 ld.global.u64 %rd6, [%rd4];", Points.ANYTHING),
         (RAW + "selp.b64 %rd6, %rd4, %rd5, %p1;", Points.GLOBAL),
         (RAW + "sub.s64 %rd6, %rd3, %rd6;", Points.ANYTHING),
         (RAW + "xor.b64 %rd6, %rd6, 64;", Points.ANYTHING),

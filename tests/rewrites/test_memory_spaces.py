@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ptxsw.changes.assumptions import DEFAULT_ASSUME, PARAMETERS_ARE_GLOBAL
-from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
+from ptxsw.parser import parse
+from ptxsw.rewrites.memory_spaces import _NOT_KNOWN
+from ptxsw.simt import launch
+from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 
 
 def made(body: str, **options: object) -> list[str]:
@@ -95,3 +99,171 @@ def test_nothing_is_converted_where_nothing_gains() -> None:
 )
 def test_what_is_not_known_stays(body: str, why: str) -> None:
     assert made(body) == [], why
+
+
+# ---------------------------------------------------------------- one of several pointers
+
+TILES = """
+    .shared .align 4 .b8 a[2048];
+    .shared .align 4 .b8 b[2048];
+    mov.u64 %rd10, a;
+    cvta.shared.u64 %rd11, %rd10;
+    mov.u64 %rd12, b;
+    cvta.shared.u64 %rd13, %rd12;
+    setp.lt.u32 %p1, %r2, 7;
+    ld.global.f32 %f1, [%rd4];
+"""
+RAW = "ld.param.u64 %rd11, [in];\nld.param.u64 %rd13, [out];\nsetp.lt.u32 %p1, %r2, 7;\n"
+CHOSEN = "selp.b64 %rd15, %rd11, %rd13, %p1;\n"
+MET = """
+    @%p1 bra ONE;
+    add.s64 %rd15, %rd13, 8;
+    bra MET;
+    ONE:
+    mov.b64 %rd15, %rd11;
+    MET:
+"""
+USED = """
+    add.s64 %rd16, %rd15, %rd3;
+    st.f32 [%rd16], %f1;
+    ld.f32 %f2, [%rd16];
+    st.global.f32 [%rd5], %f2;
+"""
+MOVED = """
+    add.s64 %rd16, %rd15, %rd3;
+    mov.u32 %r5, 0;
+    LOOP:
+    st.f32 [%rd16], %f1;
+    ld.f32 %f2, [%rd16];
+    st.global.f32 [%rd5], %f2;
+    add.f32 %f1, %f1, %f2;
+    add.s64 %rd16, %rd16, 512;
+    add.u32 %r5, %r5, 1;
+    setp.lt.u32 %p2, %r5, 3;
+    @%p2 bra LOOP;
+"""
+SWAPPED = """
+    mov.u32 %r5, 0;
+    LOOP:
+    add.s64 %rd16, %rd11, %rd3;
+    st.f32 [%rd16], %f1;
+    ld.f32 %f2, [%rd16];
+    add.f32 %f1, %f1, %f2;
+    mov.b64 %rd18, %rd11;
+    mov.b64 %rd11, %rd13;
+    mov.b64 %rd13, %rd18;
+    add.u32 %r5, %r5, 1;
+    setp.lt.u32 %p2, %r5, 3;
+    @%p2 bra LOOP;
+    st.global.f32 [%rd5], %f2;
+"""
+FORMS = {
+    "chosen": CHOSEN + USED,
+    "met": MET + USED,
+    "chosen and moved": CHOSEN + MOVED,
+    "met and moved": MET + MOVED,
+    "swapped": SWAPPED,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_of_several_arrays_of_one_space(form: str) -> None:
+    """The conversion stands at the access; the text does the same, and the proof follows it."""
+    text = kernel(TILES + FORMS[form])
+    new = rewritten("memory-spaces", text).text
+    assert new.count("st.shared.f32") == new.count("ld.shared.f32") == 1, form
+    data = np.arange(1, 65, dtype="f8").view("f4").copy()
+    texts = (
+        bytes(launch(parse(t), "k", 1, 64, [data, data, 0]).buffers[1].tobytes())
+        for t in (text, new)
+    )
+    assert len(set(texts)) == 1, form
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_of_several_parameters(form: str) -> None:
+    text = kernel(RAW + FORMS[form])
+    result = rewritten("memory-spaces", text)
+    assert new_lines(text, result)[0].startswith("st.global.f32 [%rd16]"), reasons(result)
+    (entry, *_) = result.report.kernels[0].rewrites or ()
+    assert entry.proof.assumptions == (PARAMETERS_ARE_GLOBAL,)
+    assert rewritten(
+        "memory-spaces", text, assume=DEFAULT_ASSUME - {PARAMETERS_ARE_GLOBAL}
+    ).text == text  # fmt: skip
+
+
+MIXED = TILES.replace("cvta.shared.u64 %rd13, %rd12", "ld.param.u64 %rd13, [in]")
+LOADED = TILES.replace("cvta.shared.u64 %rd13, %rd12", "ld.global.u64 %rd13, [%rd4]")
+
+
+@pytest.mark.parametrize("pointers", [MIXED, LOADED])
+@pytest.mark.parametrize("form", FORMS)
+def test_one_of_several_spaces_stays(form: str, pointers: str) -> None:
+    text = kernel(pointers + FORMS[form])
+    result = rewritten("memory-spaces", text)
+    assert result.text == text
+    assert set(reasons(result)) == {_NOT_KNOWN}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("ld.shared.f32 %f2", "ld.global.f32 %f2"),
+        ("st.shared.f32", "st.local.f32"),
+        ("cvta.to.shared.u64 %sw_shared1, %rd16", "mov.b64 %sw_shared1, %rd16"),
+        ("cvta.to.shared.u64 %sw_shared1, %rd16", "cvta.to.shared.u64 %sw_shared1, %rd11"),
+        ("st.shared.f32 [%sw_shared1]", "st.shared.f32 [%sw_shared1+4]"),
+    ],
+)
+def test_what_differs_is_not_proved(form: str, right: str, wrong: str) -> None:
+    text = kernel(TILES + FORMS[form])
+    new = rewritten("memory-spaces", text).text
+    assert right in new, form
+    assert is_proved(text, new)
+    assert not is_proved(text, new.replace(right, wrong)), form
+
+
+def test_a_space_that_only_the_second_text_knows_is_not_proved() -> None:
+    """Where a pointer may lead elsewhere, naming its space is wrong."""
+    for form in FORMS.values():
+        text = kernel(MIXED + form)
+        for space in ("shared", "global"):
+            assert not is_proved(text, text.replace("st.f32", f"st.{space}.f32"))
+
+
+# ---------------------------------------------------------------- fields of structures
+
+STRUCT = kernel("{body}").replace(".param .u32 n)", ".param .u32 n, .param .align 8 .b8 s[32])")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ld.param.u64 %rd11, [s+8];\nst.f32 [%rd11], %f1;",
+        "ld.param.v2.u64 {%rd11, %rd12}, [s+16];\nst.f32 [%rd12+4], %f1;",
+        "ld.param.u64 %rd11, [s];\nld.param.u64 %rd13, [s+24];\nsetp.lt.u32 %p1, %r2, 7;\n"
+        + CHOSEN + MOVED,
+    ],
+)  # fmt: skip
+def test_fields_of_a_parameter_are_parameters(body: str) -> None:
+    text = STRUCT.replace("{body}", body)
+    result = rewritten("memory-spaces", text)
+    assert "st.global.f32" in new_lines(text, result)[0], reasons(result)
+    (entry, *_) = result.report.kernels[0].rewrites or ()
+    assert entry.proof.assumptions == (PARAMETERS_ARE_GLOBAL,)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ld.param.u64 %rd11, [s+4];\nst.f32 [%rd11], %f1;",  # across two fields
+        "ld.param.u32 %r5, [s+8];\ncvt.u64.u32 %rd11, %r5;\nst.f32 [%rd11], %f1;",
+        "ld.param.v2.u32 {%r5, %r6}, [s+8];\nmov.b64 %rd11, {%r5, %r6};\nst.f32 [%rd11], %f1;",
+    ],
+)
+def test_parts_of_fields_are_no_pointers(body: str) -> None:
+    text = STRUCT.replace("{body}", body)
+    result = rewritten("memory-spaces", text)
+    assert result.text == text
+    assert reasons(result) == [_NOT_KNOWN]
