@@ -36,6 +36,7 @@ TABLES = {
 
 
 _PARSED = ("benchmarks/texts", "tests/fixtures", "benchmarks/kernelgen/ptx")
+_H200 = "benchmarks/results/gpu-nvidia-h200"  # what was measured, for what is held against it
 _OVER_STORES = ("read-only-loads", "scalar-replacement", *TOGETHER, AUTO)
 PRINTED = {
     "optimize": ("benchmarks.synthesis",),
@@ -50,6 +51,8 @@ PRINTED = {
     "auto-programs": ("benchmarks.auto",),
     "predict": ("benchmarks.predict",),
     "demotion": ("benchmarks.demotion",),
+    "regdem": ("benchmarks.regdem", "--measured", f"{_H200}/tune.csv"),
+    "orion": ("benchmarks.orion", "--gpu", "h200", "--measured", f"{_H200}/occupancy.csv"),
     "correctness": ("benchmarks.faults",),
 }
 """What else is recorded: the name of the file, the module and its arguments."""

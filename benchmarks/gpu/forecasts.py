@@ -27,7 +27,7 @@ def forecasts(
 ) -> dict[str, dict[str, Forecast]]:
     """By GPU and version; `versions` are texts by name. Of what cannot be predicted, nothing."""
     found: dict[str, dict[str, Forecast]] = {gpu: {} for gpu in gpus}
-    bare = large.launch if large.floats else _without_floats(large.launch)
+    bare = large.launch if large.floats else without_floats(large.launch)
     for gpu in gpus:
         known: dict[str, Forecast | None] = {}
         for name, text in versions.items():
@@ -55,7 +55,7 @@ def _forecast(text: str, entry: str, launch: Launch, gpu: str) -> Forecast | Non
     )  # fmt: skip
 
 
-def _without_floats(launch: Launch) -> Launch:
+def without_floats(launch: Launch) -> Launch:
     """The launch with zeros for floats, which take no memory; no address depends on them."""
 
     def bare(argument: Argument | Fields) -> Argument | Fields:

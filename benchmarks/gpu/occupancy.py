@@ -96,13 +96,14 @@ def points(driver: Driver, prepared: Prepared, kernel: Kernel, processors: int) 
     there = x * y * z / processors
     function = parse(text).kernel(kernel.entry)
     original = Variant(ORIGINAL, "", text, cubin=prepared.cubin(kernel.versions[0]))
-    limited = list(_limited(text, kernel.entry, shape))
+    limited = list(limits_of(text, kernel.entry, shape))
     as_it_is, *rows = measure(driver, function, [original, *limited], launch, effort=_EFFORT)
     found = [_point(AS_IT_IS, as_it_is, shape, shape.shared, there)]
     found += [_point(row.scheme, row, shape, shape.shared, there) for row in rows]
-    for padded in _padded(shape, launch, there):
+    for shared in paddings(shape, there):
+        padded = replace(launch, shared=shared - shape.static)
         (row,) = measure(driver, function, [original], padded, effort=_EFFORT)
-        found.append(_point(PADDED, row, shape, shape.static + padded.shared, there))
+        found.append(_point(PADDED, row, shape, shared, there))
     return sorted(found, key=lambda point: (point.blocks, point.registers))
 
 
@@ -116,7 +117,7 @@ def _shape(driver: Driver, prepared: Prepared, kernel: Kernel, launch: PreparedL
     return Shape(arch, x * y * z, code.registers, code.shared, launch.shared)
 
 
-def _limited(text: str, entry: str, shape: Shape) -> Iterator[Variant]:
+def limits_of(text: str, entry: str, shape: Shape) -> Iterator[Variant]:
     """The kernel under each limit of registers that lets more blocks in."""
     now, _ = shape.blocks(registers=shape.registers, shared=shape.shared)
     function = parse(text).kernel(entry)
@@ -126,9 +127,9 @@ def _limited(text: str, entry: str, shape: Shape) -> Iterator[Variant]:
             yield Variant(f"{LIMITED} {step.at}", "", apply(text, tuple(edits)))
 
 
-def _padded(shape: Shape, launch: PreparedLaunch, there: float) -> Iterator[PreparedLaunch]:
-    """The launch with so much more dynamic shared memory that one block fewer is resident, again
-    and again; where that is fewer than the blocks that are `there` for a multiprocessor."""
+def paddings(shape: Shape, there: float) -> Iterator[int]:
+    """Bytes of shared memory of a block with which one block fewer is resident, again and again;
+    where that is fewer than the blocks that are `there` for a multiprocessor."""
     most, shared = limits(shape.arch).block_shared, shape.shared
     while True:
         resident = occupancy(
@@ -146,7 +147,7 @@ def _padded(shape: Shape, launch: PreparedLaunch, there: float) -> Iterator[Prep
             return
         shared = step.at
         if step.blocks < there:
-            yield replace(launch, shared=shared - shape.static)
+            yield shared
 
 
 def _point(way: str, row: Measured, shape: Shape, shared: int, there: float) -> Point:
