@@ -91,6 +91,9 @@ def choose(
     if known.block not in (None, shape):
         own, given = _sizes(known.block or shape), _sizes(shape)
         raise ValueError(f"{known.name} is for blocks of {own} (.reqntid), not of {given}")
+    if known.most is not None and shape[0] * shape[1] * shape[2] > known.most:
+        most, given = known.most, _sizes(shape)
+        raise ValueError(f"{known.name} is for blocks of up to {most} threads, not of {given}")
     asked = arch or known.target
     if asked is None:
         raise ValueError("the text names no target: give arch, such as sm_90")
@@ -98,7 +101,11 @@ def choose(
     made = _Made(kernel, known.name, asked, shape)
     if result is None:
         return made.original(f"nothing was measured for it on {asked}: ptxsw tune measures")
-    rows = [row for row in _rows(known.name, result, shape) if not (shared and _spills(row.scheme))]
+    rows = [
+        row
+        for row in _rows(known.name, result, shape)
+        if _is_known(row.scheme, row.form) and not (shared and _spills(row.scheme))
+    ]
     if rows:
         return made.version(fastest(rows), result, is_measured=True)
     reason = f"blocks of {_sizes(shape)} were not measured; over all launches {_best(result)}"
@@ -111,7 +118,8 @@ def choose(
 class _Kernel(Struct, frozen=True):
     name: str
     text: str  # its own
-    block: Shape | None
+    block: Shape | None  # by .reqntid
+    most: int | None  # threads of a block
     target: str | None
 
 
@@ -124,7 +132,7 @@ def _kernel(text: str, entry: str | None) -> _Kernel:
         raise ValueError(f"entry has to name one kernel; there are: {names or 'none'}")
     (function,) = kernels
     own = text[function.span.start : function.span.end]
-    return _Kernel(function.name, own, function.block_shape, target(module))
+    return _Kernel(function.name, own, function.block_shape, function.most_threads, target(module))
 
 
 def _launch(launch: int | Sequence[int] | Launch | Mapping[str, Any]) -> tuple[Shape, int]:
@@ -143,9 +151,7 @@ def _result(text: str, arch: str, path: str | os.PathLike[str] | None) -> Tuned 
     """What was measured for a kernel. Raises ValueError for a file that was named and is none."""
     if path is not None:
         store.everything(os.fspath(path))
-    found = store.find(text, arch, file=None if path is None else os.fspath(path))
-    known = {one.name for one in every()}
-    return found if found is not None and known.issuperset(found.rewrites) else None
+    return store.find(text, arch, file=None if path is None else os.fspath(path))
 
 
 def _rows(kernel: str, result: Tuned, shape: Shape) -> Iterator[Measured]:
@@ -163,6 +169,12 @@ def _rows(kernel: str, result: Tuned, shape: Shape) -> Iterator[Measured]:
             base.seconds / timing.seconds if good else None,
             wrong=None if good else "it gave other results",
         )  # fmt: skip
+
+
+def _is_known(scheme: str, form: str) -> bool:
+    """Is a version made of rewrites that there are? Those of a plugin may not be loaded."""
+    named = Tuned(scheme, form, 1.0, "", "").rewrites
+    return scheme == ORIGINAL or {one.name for one in every()}.issuperset(named)
 
 
 def _spills(scheme: str) -> bool:
@@ -186,6 +198,8 @@ class _Made(Struct, frozen=True):
         """The version that was chosen; the original where it cannot be made."""
         if choice.kept:
             return self._choice(self.text, choice, is_measured)
+        if not _is_known(choice.scheme, choice.form):
+            return self.original(f"{choice}; but that is not made of it here")
         blocks = {timing.block for timing in result.timings}
         options = _options(self.kernel, self.arch, choice, self.block if len(blocks) == 1 else None)
         text = _written(self.text, options)

@@ -35,9 +35,17 @@ class VariantChoice(Struct, frozen=True):
         """Is the text to stay as it is?"""
         return (self.scheme, self.form) == (KEEP, KEEP)
 
+    @property
+    def name(self) -> str:
+        """As `Measured` has it."""
+        return _name(self.scheme, self.form)
+
     def __str__(self) -> str:
-        what = "kept as it is" if self.kept else f"{self.scheme} {self.form}"
-        return f"{what}: {self.why}"
+        return f"{'kept as it is' if self.kept else self.name}: {self.why}"
+
+
+def _name(scheme: str, form: str) -> str:
+    return f"{scheme} {form}".strip()
 
 
 def choose(rows: Sequence[Measured]) -> VariantChoice:
@@ -73,12 +81,13 @@ def _why_kept(
     if best is None and slower is None:
         return "no variant gives the original's results"
     mean, scheme, form = max(x for x in (best, slower) if x is not None)
+    name = _name(scheme, form)
     if mean < 1:
-        return f"the best, {scheme} {form}, takes {1 / mean:.3f} times as long"
+        return f"the best, {name}, takes {1 / mean:.3f} times as long"
     if slower == (mean, scheme, form):
-        return f"{scheme} {form} is {mean:.3f} times as fast on average, but slower on some launch"
+        return f"{name} is {mean:.3f} times as fast on average, but slower on some launch"
     return (
-        f"the best, {scheme} {form}, is {mean:.3f} times as fast, and it takes more than "
+        f"the best, {name}, is {mean:.3f} times as fast, and it takes more than "
         f"{1 + max(noise, LEAST_GAIN):.3f}"
     )
 

@@ -126,6 +126,9 @@ def test_a_version_that_is_not_made_here(tmp_path: Path) -> None:
     unknown = timings({"original": 10e-6, "of-a-plugin": 5e-6}, SMALL)
     path = stored(tmp_path / "b.json", Tuned("of-a-plugin", "", 2.0, "", "", timings=unknown))
     assert ptxsw.choose(TEXT, SMALL, tuned=path).text == TEXT
+    other = ptxsw.choose(TEXT, OTHER, tuned=path)
+    assert other.text == TEXT and "over all launches of-a-plugin was best" in other.reason
+    assert other.reason.endswith("but that is not made of it here")
 
 
 TWO = head() + ".visible .entry a() { ret; }\n.visible .entry b() .reqntid 64, 1, 1 { ret; }\n"
@@ -137,6 +140,8 @@ TWO = head() + ".visible .entry a() { ret; }\n.visible .entry b() .reqntid 64, 1
         (TWO, 64, {}, "entry has to name one kernel; there are: a, b"),
         (TWO, 64, {"entry": "c"}, "no kernel 'c' with a body; there are: a, b"),
         (TWO, 32, {"entry": "b"}, "b is for blocks of 64x1x1 (.reqntid), not of 32x1x1"),
+        (head() + ".visible .entry c() .maxntid 32, 1, 1 { ret; }", 64, {},
+         "c is for blocks of up to 32 threads, not of 64x1x1"),
         (TWO, "64", {"entry": "b"}, "'64' is not the shape of a block"),
         (TWO, {"grid": [1]}, {"entry": "b"}, "a launch is an object with a block"),
         (TWO, {"block": [64], "shared": "1"}, {"entry": "b"}, "a launch is an object with a block"),
@@ -191,3 +196,14 @@ def test_the_example_launches_each_version(tuned: Path) -> None:
 def test_json_of_a_launch(tuned: Path) -> None:
     launch = Launch((4, 4, 1), SMALL, (1, 2))
     assert ptxsw.choose(TEXT, json.loads(str(launch)), tuned=tuned).version == "paper keep"
+
+
+def test_what_an_h200_measured() -> None:
+    """The committed file: a transpose is 1.75 times as fast without its bank conflicts."""
+    tuned = ROOT / "benchmarks" / "results" / "gpu-nvidia-h200" / "tuned.json"
+    text = (ROOT / "benchmarks" / "programs" / "ptx" / "transpose-float.ptx").read_text()
+    choice = ptxsw.choose(text, (32, 32), arch="sm_90a", tuned=tuned)
+    assert (choice.version, round(choice.speedup, 2), choice.measured) == (
+        "bank-conflicts", 1.75, True,
+    )  # fmt: skip
+    assert choice.text != text
