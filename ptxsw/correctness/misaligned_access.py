@@ -43,7 +43,7 @@ class _Proving:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._values = KernelValues(subject)
-        self._alignment = Alignment(subject.module, subject.whole)
+        self._alignment = Alignment(subject.module, subject.whole, subject.trace)
         self._conditions: dict[str, None] = {}
         self._bases: dict[Term, tuple[int, int]] = {}
         self._open: list[Suspect] = []

@@ -12,6 +12,9 @@ from math import prod
 
 from msgspec import Struct
 
+from ptxsw.emulator.recurrences import LoopFacts
+from ptxsw.emulator.state import named
+from ptxsw.emulator.trace import Trace
 from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance, bottom_up, ones, split
@@ -19,6 +22,7 @@ from ptxsw.terms.origin import Origin
 
 _MOST = 1 << 64  # a larger divisor counts as this one, as that of 0 does
 _DEEPEST = 40
+_OF_LOOPS = frozenset({Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE})
 
 
 class Test(Struct, frozen=True, order=True):
@@ -40,9 +44,11 @@ _Needs = dict[tuple[str, int], int]
 class Alignment:
     """The alignment of addresses in one kernel."""
 
-    def __init__(self, module: Module, function: Function) -> None:
-        self._module, self._function = module, function
+    def __init__(self, module: Module, function: Function, trace: Trace | None = None) -> None:
+        """With a trace, it is known what registers of loops are multiples of, too."""
+        self._module, self._function, self._trace = module, function, trace
         self._parameters = {parameter.name: parameter for parameter in function.params}
+        self._in_loops: dict[str, Mapping[str, int]] = {}
         self.divisor = Divisors(self._known).of
 
     def tests(self, address: Term, size: int) -> tuple[Test, ...] | None:
@@ -147,7 +153,14 @@ class Alignment:
         return 1
 
     def _known(self, term: Term) -> int | None:
-        """The alignment of a variable, in bytes, if a term is its address."""
+        """The alignment of a variable, in bytes, if a term is its address; what a register of a
+        loop is a multiple of."""
+        if self._trace is not None and term.origin in _OF_LOOPS:
+            label, register = term.of
+            if label not in self._in_loops:
+                self._in_loops[label] = {}  # of loops that lie around themselves nothing is known
+                self._in_loops[label] = self._in_loop(self._trace, label)
+            return self._in_loops[label].get(register, 1)
         if term.kind is not op.ATOM or term.origin is not Origin.SYMBOL:
             return None
         (name,) = term.of
@@ -155,6 +168,28 @@ class Alignment:
             if variable.name == name and variable.space != "reg":
                 return variable.align or max(1, type_width(variable.type) // 8)
         return 1
+
+    def _in_loop(self, trace: Trace, label: str) -> Mapping[str, int]:
+        """What the registers of a loop are multiples of, where they begin as that and stay so."""
+        header = next((h for h, f in trace.loop_facts.items() if f.label == label), None)
+        begins = trace.begins.get(-1 if header is None else header, {})
+        if header is None:
+            return {}
+        facts = trace.loop_facts[header]
+        held = {a: self.divisor(begins[a]) if a in begins else 1 for a in facts.entry.values()}
+        while (new := self._behind_iteration(facts, held)) != held:
+            held = new
+        return {named(reg): held[atom] for reg, atom in facts.entry.items()}
+
+    def _behind_iteration(self, facts: LoopFacts, held: Mapping[Term, int]) -> dict[Term, int]:
+        """What registers are multiples of before an iteration and behind it."""
+        divisors = Divisors(lambda term: held.get(term) or self._known(term))
+        found: dict[Term, int] = {}
+        for reg, atom in facts.entry.items():
+            change = facts.after.get(reg) or facts.steps.get(reg)
+            left = divisors.of(change) if change is not None else 1
+            found[atom] = min(held[atom], left) if reg in facts.modified else held[atom]
+        return found
 
 
 class Divisors:

@@ -111,6 +111,23 @@ def test_a_variable_is_aligned_as_declared(
     assert result.condition == condition
 
 
+def ring(step: int, start: int = 0, align: int = 16) -> str:
+    """A place in shared memory that goes round three buffers."""
+    body = f"""mov.u32 %r3, s; add.u32 %r3, %r3, {start}; mov.u32 %r4, 0; mov.u32 %r5, 0;
+        L: st.shared.v2.u32 [%r3], {{%r1, %r1}}; add.u32 %r4, %r4, 1; setp.gt.u32 %p1, %r4, 2;
+        selp.b32 %r4, 0, %r4, %p1; mov.u32 %r6, s; mad.lo.u32 %r3, %r4, {step}, %r6;
+        add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, %r2; @%p2 bra L; ret;"""
+    return loads("", body, ahead=f".shared .align {align} .b8 s[4096];\n")
+
+
+def test_a_ring_of_buffers() -> None:
+    assert is_absent(found(ring(1024)))
+    assert is_absent(found(ring(8, 8)))
+    assert not is_absent(found(ring(4)))
+    assert not is_absent(found(ring(8, 4)))
+    assert not is_absent(found(ring(8, 0, 4)))
+
+
 def test_single_bytes_are_always_aligned() -> None:
     text = loads("cvt.u64.u32 %d2, %r1; add.u64 %d1, %d1, %d2;", "ld.global.u8 %h1, [%d1]; ret;")
     assert is_absent(found(text))
