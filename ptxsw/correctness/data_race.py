@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.correctness.barriers import BlockBarriers
+from ptxsw.correctness.block_roles import Roles, roles_of
 from ptxsw.correctness.intervals import AHEAD, FIRST, SECOND, Intervals, IterationFact, TooMany
 from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.schedule_order import decides, in_step, in_step_before
@@ -104,7 +105,11 @@ def within(
     wanted: Callable[[Touch, Touch], bool],
 ) -> Iterator[Unordered]:
     """Those of one block that are `wanted`. Where threads may part at barriers, these order
-    nothing."""
+    nothing, but for threads with roles."""
+    roles = roles_of(subject) if barriers is subject.barriers else None
+    if roles is not None and not roles.problem and not any(t.lasting for t in found):
+        yield from _by_roles(roles, found, wanted)
+        return
     if barriers.parting:
         barriers = barriers.less(barriers.meeting)
     by_index: dict[int, list[Touch]] = {}
@@ -131,6 +136,21 @@ def within(
                     yield replace(found_pair, differs=differs)
         if of is lanes:
             differs = (warp_number(subject),)  # what is left is between warps
+
+
+def _by_roles(
+    roles: Roles, found: tuple[Touch, ...], wanted: Callable[[Touch, Touch], bool]
+) -> Iterator[Unordered]:
+    by_index: dict[int, list[Touch]] = {}
+    for touch in found:
+        by_index.setdefault(touch.index, []).append(touch)
+
+    def pairs(a: int, b: int) -> list[tuple[Touch, Touch]]:
+        return [(one, two) for one in by_index[a] for two in by_index[b] if wanted(one, two)]
+
+    for pair, apart in roles.pairs(tuple(by_index), lambda a, b: bool(pairs(a, b))):
+        for one, two in pairs(pair.first, pair.second):
+            yield Unordered(one, two, True, pair.facts, roles.computed if apart else ())
 
 
 def answered(subject: Subject, pairs: Iterator[Unordered]) -> Proof:

@@ -8,6 +8,7 @@ waits for memory, nobody waits for ever: the proof leans on `divergent-barrier` 
 from __future__ import annotations
 
 from ptxsw.correctness.barriers import meets_all, of_block
+from ptxsw.correctness.block_roles import roles_of
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.correctness.warp_mask import is_masked
@@ -62,6 +63,8 @@ def _odd_barrier(subject: Subject, instruction: Instruction) -> str:
         return "some threads arrive at this barrier and do not wait"
     operands = instruction.operands
     numbers = operands[1:-1] if "red" in modifiers else operands
+    if roles_of(subject) is not None:
+        return "warps with roles wait for each other here, in an order that is not followed"
     if not numbers or meets_all(instruction, subject.shape):
         return ""
     if len(numbers) < 2:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ptxsw.correctness import callees
 from ptxsw.correctness.barriers import of_block
+from ptxsw.correctness.block_roles import roles_of
 from ptxsw.correctness.reasons import proved_for, why_not_shared
 from ptxsw.correctness.segments import BARRIER
 from ptxsw.correctness.subject import Subject
@@ -32,14 +33,18 @@ def prove(subject: Subject) -> Proof:
     for index, name in callees.outside(subject.module, subject.cfg):
         where = subject.line(index)
         return Proof(unknown=f"line {where} calls {name}, which may have barriers")
-    found = subject.barriers
+    found, roles = subject.barriers, roles_of(subject)
+    if roles is not None and roles.problem:
+        return Proof(unknown=roles.problem)
+    if roles is not None:  # a warp of one goes one way: what is left are those for all
+        found = found.less(found.meeting - roles.for_all)
     suspects = tuple(
         Suspect(RULE, _barrier(subject, branch), branch, why=why_not_shared(subject, branch))
         for branch in found.parting
     )
     if suspects:
         return Proof(open=suspects)
-    if found.others:
+    if found.others and roles is None:
         line = subject.line(found.others[0])
         return Proof(unknown=f"who meets at the barrier of some threads at line {line} is unknown")
     return Proof(reason=proved_for(subject))

@@ -67,6 +67,9 @@ round it."""
 
 _Facts = frozenset[IterationFact]
 
+Found = dict[tuple[int, int], set[_Facts]]
+"""By two instructions, the smaller one first, what is known of their counts, way by way."""
+
 
 class UnorderedPair(Struct, frozen=True):
     """Instructions that nothing orders, of two threads of one block, and what is known of their
@@ -174,7 +177,7 @@ class Intervals:
         for at in instructions:
             if at in self.segments.of:
                 inside.setdefault(self.segments.of[at], []).append(at)
-        found: dict[tuple[int, int], set[_Facts]] = {}
+        found: Found = {}
         met: set[tuple[int, int, _Facts]] = set()
         for places in self.places:
             here = [place for place in places if place.segment in inside]
@@ -188,12 +191,12 @@ class Intervals:
                 met.add((one.segment, two.segment, related))
                 for a, b in product(inside[one.segment], inside[two.segment]):
                     if wanted(a, b):
-                        _note(found, a, b, related)
+                        note(found, a, b, related)
         for a, b in self._early(inside):
             if wanted(a, b):
-                _note(found, a, b, frozenset())
+                note(found, a, b, frozenset())
         for (a, b), ways in found.items():
-            for way in _widest(ways):
+            for way in widest(ways):
                 yield UnorderedPair(a, b, tuple(sorted(way)))
 
     def _meet(self, one: Reached, two: Reached) -> bool:
@@ -294,12 +297,7 @@ def _more(count: Count | None) -> Count | None:
     return Count(count.since, count.rounds + 1)
 
 
-def _note(
-    found: dict[tuple[int, int], set[_Facts]],
-    a: int,
-    b: int,
-    related: _Facts,
-) -> None:
+def note(found: Found, a: int, b: int, related: _Facts) -> None:
     if a > b:
         a, b, related = b, a, frozenset(map(_swapped, related))
     found.setdefault((a, b), set()).add(related)
@@ -312,9 +310,7 @@ def _swapped(fact: IterationFact) -> IterationFact:
     return SECOND if kind == FIRST else FIRST, header, count
 
 
-def _widest(
-    ways: Iterable[_Facts],
-) -> Iterator[_Facts]:
+def widest(ways: Iterable[_Facts]) -> Iterator[_Facts]:
     """Those that say no more than another one: who is apart there is apart in the other, too."""
     kept: list[_Facts] = []
     for way in sorted(ways, key=len):

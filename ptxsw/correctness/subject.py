@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.warps import Block
-from ptxsw.correctness.barriers import BlockBarriers
+from ptxsw.correctness.barriers import BlockBarriers, of_block
 from ptxsw.correctness.block_values import BlockValues
 from ptxsw.correctness.opencl import built_in, takes_no_offset
 from ptxsw.correctness.verdict import Assumption
@@ -21,7 +21,7 @@ from ptxsw.facts.two_threads import TwoThreads
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.inlining import inlined, with_body
 from ptxsw.flow.promotion import promoted
-from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.ir import Function, Module, Operand, Reg
 from ptxsw.report.source_places import SourcePlace, source_places
 from ptxsw.terms.solver import Solver
 from ptxsw.verify.launches import Launch
@@ -63,7 +63,11 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def trace(self) -> Trace:
         """Of the `whole`. Raises ParseError."""
-        return emulate(self.module, self.whole, budget_s=self.budget.seconds / 3)
+        code = self.whole.body.instructions
+        computed = {i.name for i in code if of_block(i) and any(map(_is_register, i.operands))}
+        return emulate(
+            self.module, self.whole, budget_s=self.budget.seconds / 3, follow=frozenset(computed)
+        )
 
     @property
     def cfg(self) -> Cfg:
@@ -109,3 +113,7 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
 
     def assumes(self, assumption: Assumption) -> bool:
         return assumption not in self.without
+
+
+def _is_register(operand: Operand) -> bool:
+    return isinstance(operand, Reg)

@@ -62,6 +62,15 @@ class Ways:
             block = above
         return tuple(needed)
 
+    def needed(self, place: int) -> tuple[Term, ...]:
+        """What holds for every thread that comes to an instruction, as far as the branches above
+        it tell."""
+        block, found = self._cfg.block_of[place], list[Term]()
+        while block != self._cfg.order[0]:
+            found += self._from_dominator(block) or ()
+            block = self._cfg.idom[block]
+        return tuple(found)
+
     def _from_dominator(self, block: int) -> list[Term] | None:
         """The condition on which control goes on from the dominator of a block to it at once."""
         cfg, above = self._cfg, self._cfg.idom[block]

@@ -18,6 +18,7 @@ from msgspec import Struct
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.correctness.arrays import Arrays, InArray
 from ptxsw.correctness.barriers import meets_all, meets_warp
+from ptxsw.correctness.block_roles import roles_of
 from ptxsw.correctness.block_values import BlockValues
 from ptxsw.correctness.by_trying import offsets
 from ptxsw.correctness.kernel_values import KernelValues
@@ -271,10 +272,11 @@ class WrittenBefore:
 
     @cached_property
     def _barriers(self) -> tuple[int, ...]:
-        code = self._cfg.instructions
+        code, roles = self._cfg.instructions, roles_of(self._subject)
         return tuple(
             at for at in self._cfg.indices(self._cfg.order) if code[at].guard is None
             and meets_all(code[at], self._subject.shape)
+            and (roles is None or at in roles.for_all)
         )  # fmt: skip
 
     @cached_property
