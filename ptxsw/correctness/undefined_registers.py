@@ -10,7 +10,7 @@ address, in what decides a branch, or in what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.facts.conditions import assumed
 from ptxsw.facts.simplifier import Simplifier
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import Facts, ForwardAnalysis
+from ptxsw.flow.dataflow import ForwardAnalysis
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Guard, Instruction, Int, Mem, Reg, flatten
 from ptxsw.terms import op
@@ -45,13 +45,13 @@ class Unwritten(Struct, frozen=True):
 
 def unwritten(subject: Subject, rule: str) -> Unwritten:
     cfg = subject.cfg
-    first = dict(_early_reads(cfg))
-    tainted = _tainted(cfg, first)
-    effects = [at for at in cfg.indices(cfg.order) if _has_effect(cfg, at, first, tainted)]
-    if not effects:
+    reads = _reads(cfg)
+    if not any(_has_effect(cfg, at) for at in reads):
         return Unwritten()
-    given = [at for at in first if _is_from_lane_0(cfg.instructions[at])]
-    names = frozenset(cfg.instructions[at].name for at in (*effects, *given))
+    given = frozenset(at for at in reads if _is_from_lane_0(cfg.instructions[at]))
+    names = frozenset(
+        cfg.instructions[at].name for at in reads if _has_effect(cfg, at) or at in given
+    )
     trace = emulate(
         subject.module, subject.whole, budget_s=subject.budget.seconds / 6, follow=names
     )
@@ -59,14 +59,13 @@ def unwritten(subject: Subject, rule: str) -> Unwritten:
         return Unwritten(unknown="limit: it took longer than a kernel may")
     condition = ""
     if given and all(_lane_0_has_written(trace, at) for at in given):
-        first = {at: regs for at, regs in first.items() if at not in given}
-        tainted = _tainted(cfg, first)
-        effects = [at for at in effects if _has_effect(cfg, at, first, tainted)]
+        reads = _reads(cfg, given)
         shape = subject.shape
         if shape is not None and shape[0] != LANES:
             return Unwritten(unknown="lanes may hand over registers that they have not written")
         condition = "" if shape is not None else f"blockDim.x = {LANES}"
-    open_, unknown = _by_values(subject, rule, trace, effects, first, tainted)
+    effects = [at for at in reads if _has_effect(cfg, at)]
+    open_, unknown = _by_values(subject, rule, trace, effects)
     return Unwritten(open_, unknown, condition)
 
 
@@ -92,11 +91,9 @@ def _lane_0_has_written(trace: Trace, at: int) -> bool:
 
 
 def _by_values(
-    subject: Subject, rule: str, trace: Trace, effects: list[int],
-    first: dict[int, frozenset[Reg]], tainted: set[Reg],
-) -> tuple[tuple[Suspect, ...], str]:  # fmt: skip
+    subject: Subject, rule: str, trace: Trace, effects: list[int]
+) -> tuple[tuple[Suspect, ...], str]:
     simplifier, unknown = Simplifier(trace.terms), ""
-    names = {reg.name for reg in tainted.union(*first.values())}
     open_: list[Suspect] = []
     for at in effects:
         for value, given in _values(trace, at):
@@ -110,7 +107,7 @@ def _by_values(
                 why = f"{_register(found[0])} may be read before it is written (line {line})"
                 open_.append(Suspect(rule, at, why=why))
                 break
-            if any(a.origin in _HIDING for a in left) and not _is_known(trace, at, names):
+            if any(a.origin in _HIDING for a in left):
                 unknown = f"whether a register was written before line {line} is not followed"
     return tuple(open_), unknown
 
@@ -134,11 +131,6 @@ def _left(
 def _atoms(value: Term) -> list[Term]:
     """All that a value is made of, inside floating-point operations, too."""
     return [node for node in walk(value) if node.kind is op.ATOM]
-
-
-def _is_known(trace: Trace, at: int, names: set[str]) -> bool:
-    """Does an instruction read no register that may not be written, nor what is made of one?"""
-    return not any(reg.name in names for reg in trace.cfg.read[at])
 
 
 def _values(trace: Trace, at: int) -> Iterator[tuple[Term, tuple[Term, ...]]]:
@@ -168,22 +160,46 @@ def _register(atom: Term) -> str:
 # ---------------------------------------------------------------- by the flow graph
 
 
-def _early_reads(cfg: Cfg) -> Iterator[tuple[int, frozenset[Reg]]]:
-    """Instructions that read registers which some way leaves unwritten."""
+_Held = frozenset[tuple[Reg, bool]]
+"""Registers that some way leaves unwritten, and, with True, those computed from these."""
 
-    def through(number: int, unwritten: Facts) -> list[tuple[int, Facts]]:
-        written = {reg for _, _, regs in _in_block(cfg, number) for reg in regs}
-        return [(successor, unwritten - written) for successor in cfg.blocks[number].successors]
 
-    every = frozenset(reg for at in cfg.indices(cfg.order) for reg in cfg.read[at])
+def _reads(cfg: Cfg, given: Container[int] = ()) -> dict[int, frozenset[Reg]]:
+    """Instructions that read registers which some way leaves unwritten, or what is computed from
+    these. What the instructions `given` read was written."""
+
+    def through(number: int, held: _Held) -> list[tuple[int, _Held]]:
+        unwritten, made = _parted(held)
+        for _ in _in_order(cfg, number, unwritten, made, given):
+            pass
+        after = frozenset({*((r, False) for r in unwritten), *((r, True) for r in made)})
+        return [(successor, after) for successor in cfg.blocks[number].successors]
+
+    every = frozenset((reg, False) for at in cfg.indices(cfg.order) for reg in cfg.read[at])
     held = ForwardAnalysis(cfg, every, through, frozenset.union).everywhere()
-    for number in cfg.order:
-        now = set(held.get(number, ()))
-        for at, early, written in _in_block(cfg, number):
-            found = now.intersection(early)
-            if found:
-                yield at, frozenset(found)
-            now.difference_update(written)
+    return {
+        at: found
+        for number in cfg.order
+        for at, found in _in_order(cfg, number, *_parted(held.get(number, frozenset())), given)
+    }
+
+
+def _parted(held: _Held) -> tuple[set[Reg], set[Reg]]:
+    return {reg for reg, made in held if not made}, {reg for reg, made in held if made}
+
+
+def _in_order(
+    cfg: Cfg, number: int, unwritten: set[Reg], made: set[Reg], given: Container[int]
+) -> Iterator[tuple[int, frozenset[Reg]]]:
+    """Such instructions of a block, with what they read; both sets are those behind them then."""
+    for at, early, written in _in_block(cfg, number):
+        found = unwritten.intersection(early) | made.intersection(cfg.read[at])
+        if found and at not in given:
+            made.update(cfg.written[at])
+            yield at, frozenset(found)
+        else:
+            made.difference_update(cfg.surely_written[at])
+        unwritten.difference_update(written)
 
 
 def _in_block(cfg: Cfg, number: int) -> Iterator[tuple[int, Iterable[Reg], Iterable[Reg]]]:
@@ -205,24 +221,6 @@ def _in_block(cfg: Cfg, number: int) -> Iterator[tuple[int, Iterable[Reg], Itera
         yield at, read, surely
 
 
-def _tainted(cfg: Cfg, first: dict[int, frozenset[Reg]]) -> set[Reg]:
-    """What is computed from such reads, by any way."""
-    tainted = {reg for at in first for reg in cfg.written[at]}
-    work = list(tainted)
-    readers: dict[Reg, list[int]] = {}
-    for at in cfg.indices(cfg.order):
-        for reg in cfg.read[at]:
-            readers.setdefault(reg, []).append(at)
-    while work:
-        for at in readers.get(work.pop(), ()):
-            new = set(cfg.written[at]) - tainted
-            tainted |= new
-            work += new
-    return tainted
-
-
-def _has_effect(cfg: Cfg, at: int, first: dict[int, frozenset[Reg]], tainted: set[Reg]) -> bool:
+def _has_effect(cfg: Cfg, at: int) -> bool:
     instruction = cfg.instructions[at]
-    if not isa.effects(instruction.opcode, instruction.modifiers):
-        return False
-    return at in first or not tainted.isdisjoint(cfg.read[at])
+    return bool(isa.effects(instruction.opcode, instruction.modifiers))

@@ -60,6 +60,29 @@ def test_registers(body: str, absent: bool) -> None:
         assert "may be read before it is written" in result.open[0].why
 
 
+HANDED = """setp.ne.u32 %p1, %r1, 0; @%p1 bra L; ld.global.u64 %d3, [%d1]; L: bar.warp.sync -1;
+mov.b64 {%r4, %r5}, %d3; shfl.sync.idx.b32 %r4, %r4, 0, 31, -1;
+shfl.sync.idx.b32 %r5, %r5, 0, 31, -1; mov.b64 %d3, {%r4, %r5}; cvt.u32.u64 %r2, %d3;"""
+
+
+def test_what_the_first_lane_hands_over_in_two_halves() -> None:
+    """As GCC does with what one lane of a warp has computed, in blocks that are one warp wide."""
+    text = kernel(f"{START} {HANDED} {STORE}")
+    result = found(text, None)
+    assert result.open == () and result.condition == "blockDim.x = 32"
+    assert is_absent(found(text, (32, 1, 1)))
+    assert not is_absent(found(text, (64, 1, 1)))
+    by_another = text.replace("%r1, 0; @%p1", "%r1, 1; @%p1")
+    assert found(by_another, (32, 1, 1)).unknown
+
+
+def test_a_register_that_is_written_anew_is_as_good_as_new() -> None:
+    reused = "mov.u32 %r2, %r4; shfl.sync.idx.b32 %r2, %r9, 0, 31, -1;"
+    assert is_absent(found(kernel(f"{START} {reused} {STORE}")))
+    guarded = "mov.u32 %r2, %r4; setp.lt.s32 %p1, %r9, 9; @%p1 mov.u32 %r2, 1;"
+    assert not is_absent(found(kernel(f"{START} {guarded} {STORE}")))
+
+
 def test_a_loop_whose_first_iteration_reads_what_the_others_write() -> None:
     loop = """mov.u32 %r3, 0; L: mov.u32 %r2, %r5; add.u32 %r5, %r3, 1; add.u32 %r3, %r3, 1;
         setp.lt.u32 %p1, %r3, 4; @%p1 bra L;"""
