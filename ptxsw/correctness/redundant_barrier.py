@@ -85,10 +85,12 @@ def _leaning(subject: Subject) -> tuple[frozenset[str], str]:
 
 
 def _of_one_place(subject: Subject) -> list[list[int]]:
-    """The barriers of a kernel, those together that are from one place of its source."""
+    """The barriers of a kernel, those together that are from one place of its source, or of its
+    text, in a function that is called several times."""
     copies: dict[SourcePlace | int, list[int]] = {}
     for barrier in sorted(subject.barriers.meeting):
-        copies.setdefault(subject.places.get(barrier, barrier), []).append(barrier)
+        place = subject.places.get(barrier, subject.cfg.instructions[barrier].start)
+        copies.setdefault(place, []).append(barrier)
     return list(copies.values())
 
 

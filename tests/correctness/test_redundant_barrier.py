@@ -115,3 +115,17 @@ def test_a_note_stands_on_what_it_leans_on() -> None:
     raced = checked(subject(f"{BAR}\nst.shared.u32 [tile], %r1;"), rules)
     assert raced.verdicts["redundant-barrier"].kind is VerdictKind.UNKNOWN
     assert all(fault.rule == "data-race" for fault in raced.faults)
+
+
+def test_a_barrier_of_a_function_that_is_called_twice() -> None:
+    """The second call has no need of it, but the text has it once."""
+    waits = ".func waits()\n{\nbar.sync 0;\nret;\n}\n"
+    for body, lines in (([OWN, "{0}", NEIGHBOUR, "{0}"], 0), (["{0}", "{0}"], 1)):
+        text = "\n".join(body).format("call waits;")
+        module = parse(
+            HEAD.replace(".visible .entry", waits + ".visible .entry") + text + "\nret;\n}\n"
+        )
+        asked = Subject(module, module.kernels[0], Budget(10.0), (64, 1, 1))
+        with asked.budget:
+            said = redundant_barrier.prove(asked)
+        assert len(said.faults) == lines
