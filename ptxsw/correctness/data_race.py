@@ -23,7 +23,7 @@ from ptxsw.correctness.schedule_order import decides, in_step, in_step_before
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, beyond_touches, conflict, constant_stored, touches
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
-from ptxsw.correctness.warp_order import barriers_of_warps, warp_number
+from ptxsw.correctness.warp_order import orders
 from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.facts.two_threads import Apart, Meet, Meeting
 from ptxsw.ptx import isa
@@ -122,10 +122,8 @@ def within(
                 if wanted(one, two):
                     yield one, two
 
-    lanes = barriers_of_warps(subject, barriers)
     seen: set[Unordered] = set()
-    differs: tuple[Term, ...] = ()
-    for of in (barriers,) if lanes is None else (lanes, barriers):
+    for of, differs in orders(subject, barriers):
         for pair in Intervals(of, subject.budget.check).pairs(
             by_index, lambda a, b: any(True for _ in pairs(a, b))
         ):
@@ -134,8 +132,6 @@ def within(
                 if found_pair not in seen:
                     seen.add(found_pair)
                     yield replace(found_pair, differs=differs)
-        if of is lanes:
-            differs = (warp_number(subject),)  # what is left is between warps
 
 
 def _by_roles(

@@ -19,6 +19,7 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.facts.two_threads import TwoThreads
 from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.convergence import waits_for
 from ptxsw.flow.inlining import inlined, with_body
 from ptxsw.flow.promotion import promoted
 from ptxsw.ptx.ir import Function, Module, Operand, Reg
@@ -68,6 +69,14 @@ class Subject(Struct, frozen=True, dict=True, eq=False):
         return emulate(
             self.module, self.whole, budget_s=self.budget.seconds / 3, follow=frozenset(computed)
         )
+
+    @cached_property
+    def masks(self) -> Trace:
+        """The same, with the masks that are computed of the lanes for which instructions wait."""
+        code = self.cfg.instructions
+        names = {i.name for i in code if isinstance(waits_for(i), Reg) and not of_block(i)}
+        seconds = self.budget.seconds / 6
+        return emulate(self.module, self.whole, budget_s=seconds, follow=frozenset(names))
 
     @property
     def cfg(self) -> Cfg:

@@ -16,6 +16,7 @@ from math import prod
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.correctness.barriers import EVERY_LANE
 from ptxsw.correctness.block_values import same_in_warps
+from ptxsw.correctness.lane_tiles import stays_inside, tile_bits
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Proof, Suspect
 from ptxsw.flow.convergence import Convergence, waits_for
@@ -42,7 +43,7 @@ def is_masked(instruction: Instruction) -> bool:
 
 def prove(subject: Subject) -> Proof:
     cfg = subject.cfg
-    graph = Convergence(cfg)
+    graph = Convergence(cfg, lambda index: tile_bits(subject, index) is not None)
     parts = cache(lambda branch: _parts_lanes(subject, branch))
     open_: list[Suspect] = []
     reads = False
@@ -87,11 +88,13 @@ def _parts_lanes(subject: Subject, branch: int) -> bool:
 def _stray(subject: Subject, graph: Convergence, index: int, parts: Callable[[int], bool]) -> str:
     """Why not all lanes that its mask names may come to an instruction together; "" if they do."""
     cfg, instruction = subject.cfg, subject.cfg.instructions[index]
-    mask = subject.cfg.literal(waits_for(instruction))
-    if mask is None:
+    mask, bits = subject.cfg.literal(waits_for(instruction)), tile_bits(subject, index)
+    if bits is None and mask is None:
         return "its mask is computed"
-    if mask & EVERY_LANE != EVERY_LANE:
+    if bits is None and mask is not None:
         return f"its mask {mask & EVERY_LANE:#x} names some lanes only"
+    if instruction.opcode == "shfl" and bits and not stays_inside(subject, index, bits):
+        return "it may read lanes beyond its mask"
     if instruction.guard is not None:
         return "its guard may part lanes"
     if cfg.irreducible:

@@ -5,37 +5,48 @@
     ld.shared.f32 %f2, [%r2];         the store of another lane of the warp comes first
 
 What is unordered although warps wait is so for two threads of different warps: at most for lanes of
-one warp, where no barrier of it lies between.
+one warp, where no barrier of it lies between. So it is with tiles of a warp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ptxsw.correctness.barriers import BlockBarriers, meets_warp
+from ptxsw.correctness.barriers import BlockBarriers
+from ptxsw.correctness.lane_tiles import WARP_BITS, tile_bits
 from ptxsw.correctness.subject import Subject
+from ptxsw.ptx.ir import Instruction
 from ptxsw.terms.node import Term, Variance, unknowns
 from ptxsw.terms.substitution import substitute
 
-_LANE_BITS = 5
 
-
-def barriers_of_warps(subject: Subject, barriers: BlockBarriers) -> BlockBarriers | None:
-    """The places where all lanes of a warp meet, those of the block among them; None where there
-    are no others, or lanes may part on the way to them."""
+def orders(
+    subject: Subject, barriers: BlockBarriers
+) -> Iterator[tuple[BlockBarriers, tuple[Term, ...]]]:
+    """The places where threads meet, those of a tile of lanes first, then of a warp, then of the
+    block; and what is another one in threads that have not met in less."""
     cfg = subject.cfg
-    syncs = [at for at in cfg.indices(cfg.order) if meets_warp(cfg.instructions[at])]
-    if not syncs:
-        return None
-    found = barriers.more(syncs, WarpValues(subject).same)
-    return None if found.parting else found
+    waits = [at for at in cfg.indices(cfg.order) if _keeps_lanes(cfg.instructions[at])]
+    bits = {at: size for at in waits if (size := tile_bits(subject, at)) is not None}
+    differs: tuple[Term, ...] = ()
+    for size in sorted({*bits.values()}):
+        syncs = [at for at, other in bits.items() if other >= size]
+        found = barriers.more(syncs, WarpValues(subject).same)
+        if not found.parting:
+            yield found, differs
+            differs = (_tile_number(subject, size),)
+    yield barriers, differs
 
 
-def warp_number(subject: Subject) -> Term:
-    """What is the same in all lanes of a warp alone."""
-    return subject.trace.terms.extract(
-        subject.two_threads.views.linear(), _LANE_BITS, 32 - _LANE_BITS
-    )
+def _keeps_lanes(instruction: Instruction) -> bool:
+    named = instruction.opcode == "bar" and "warp" in instruction.modifiers
+    return named and instruction.guard is None
+
+
+def _tile_number(subject: Subject, bits: int) -> Term:
+    """What is the same in all lanes of a tile alone."""
+    linear = subject.two_threads.views.linear()
+    return subject.trace.terms.extract(linear, bits, linear.width - bits)
 
 
 class WarpValues:
@@ -65,10 +76,10 @@ class WarpValues:
         if varying != [place]:
             return False
         warp = terms.concat(
-            terms.atom("warp", 32 - _LANE_BITS, Variance.UNIFORM), terms.const(0, _LANE_BITS)
+            terms.atom("warp", 32 - WARP_BITS, Variance.UNIFORM), terms.const(0, WARP_BITS)
         )
         sides = []
         for name in ("one lane", "another lane"):
-            lane = terms.zext(terms.atom(name, _LANE_BITS, Variance.LANE), 32)
+            lane = terms.zext(terms.atom(name, WARP_BITS, Variance.LANE), 32)
             sides.append(substitute(terms, term, {place: terms.or_(warp, lane)}.get))
         return sides[0] is sides[1] or self._subject.solver.proves(terms.eq(*sides))

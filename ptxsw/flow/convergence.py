@@ -119,10 +119,11 @@ def _keeps_nobody(opcode: str, modifiers: tuple[str, ...]) -> bool:
 
 class Convergence:
     """Answers for one flow graph, which has to be reducible. What instructions of a block do to
-    lanes is looked at once for all of them."""
+    lanes is looked at once for all of them. `in_tiles` tells of those with a computed mask at which
+    lanes that come together wait for each other alone."""
 
-    def __init__(self, cfg: Cfg) -> None:
-        self.cfg = cfg
+    def __init__(self, cfg: Cfg, in_tiles: Callable[[int], bool] = lambda _: False) -> None:
+        self.cfg, self._in_tiles = cfg, in_tiles
         self._asked: dict[Operand, bool] = {}  # is a member mask what was asked of lanes here?
         self._kept: dict[int, Divergence | None] = {}
         self._waiting: dict[int, Divergence | None] = {}
@@ -175,7 +176,7 @@ class Convergence:
                 return Divergence(index, f"{instruction.name} before it may keep lanes back")
             if instruction.guard is not None and waits(instruction):
                 return Divergence(index, f"{instruction.name} before it waits under a guard")
-            if not self._same_for_all(instruction):
+            if not self._same_for_all(instruction) and not self._in_tiles(index):
                 return Divergence(index, f"{instruction.name} before it may wait for later lanes")
         return None
 

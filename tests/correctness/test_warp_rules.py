@@ -121,6 +121,46 @@ def test_masks_of_some_lanes_stay_open() -> None:
     assert "computed" in why(proof("warp-mask", asked, block=(32, 1, 1)))
 
 
+TILE = """
+    and.b32 %r6, %r1, {lanes};
+    mov.u32 %r7, 255;
+    shl.b32 %r7, %r7, %r6;
+"""
+EIGHT = TILE.format(lanes=24)
+SHUFFLE = "    shfl.sync.bfly.b32 %r8, %r1, 1, {segments}, %r7;\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (EIGHT + "    bar.warp.sync %r7;\n", ""),
+        (EIGHT + "    bar.warp.sync %r7;\n    bar.warp.sync %r7;\n", ""),
+        (TILE.format(lanes=16) + "    bar.warp.sync %r7;\n", "its mask is computed"),
+        (EIGHT + SHUFFLE.format(segments=0x181F), ""),  # in eight lanes
+        (EIGHT + SHUFFLE.format(segments=0x1F), "it may read lanes beyond its mask"),
+    ],
+)  # fmt: skip
+def test_a_mask_of_the_own_tile(body: str, said: str) -> None:
+    assert said in why(proof("warp-mask", body, block=(64, 1, 1)))
+    assert bool(said) == bool(why(proof("warp-mask", body, block=(64, 1, 1))))
+
+
+@pytest.mark.parametrize(("other", "absent"), [(7, True), (8, False)])
+def test_a_tile_orders_its_own_lanes(other: int, absent: bool) -> None:
+    body = (
+        EIGHT
+        + f"""
+    st.shared.u32 [%r5], %r1;
+    bar.warp.sync %r7;
+    xor.b32 %r8, %r4, {4 * other};
+    add.u32 %r8, %r8, %r3;
+    ld.shared.u32 %r8, [%r8];
+"""
+    )
+    found = proof("data-race", body, block=(64, 1, 1))
+    assert found is not None and (not found.open and not found.unknown) == absent
+
+
 # ---------------------------------------------------------------- deadlock
 
 
