@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ptxsw.correctness.barriers import BlockBarriers
 from ptxsw.correctness.block_roles import Roles, roles_of
 from ptxsw.correctness.intervals import AHEAD, FIRST, SECOND, Intervals, IterationFact, TooMany
-from ptxsw.correctness.reasons import proved_for
+from ptxsw.correctness.reasons import proved_for, without_weaker
 from ptxsw.correctness.schedule_order import decides, in_step, in_step_before
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, beyond_touches, conflict, constant_stored, touches
@@ -247,7 +247,7 @@ class _Question:
             tuple(self._suspects),
             self._unknown,
             reason,
-            " and ".join(self._conditions),
+            without_weaker(self._conditions),
             frozenset(map(Assumption, self._assumptions)),
             frozenset(self._needs),
         )

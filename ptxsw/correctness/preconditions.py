@@ -59,10 +59,19 @@ class Preconditions:
             low, high = grid.limits(atom)
             return low, min(high, most.get(atom, high))
 
-        single = [_at_most(atom, number) for atom, number in most.items()]
+        single = [_at_most(atom, number) for atom, number in most.items() if number]
+        nothing = {
+            self._zero(monomial) for p in self._needed if _is_nothing(p) for monomial, _ in p
+        }
         rest = [p for p in self._strictest() if _bound(p) is None and p.span(limits)[1] > 0]
-        parts = sorted((*single, *map(in_words, rest)), key=lambda text: (len(text), text))
+        told = (in_words(p) for p in rest if not _is_nothing(p))
+        parts = sorted((*single, *nothing, *told), key=lambda text: (len(text), text))
         return " and ".join(parts)
+
+    def _zero(self, monomial: Monomial) -> str:
+        """That a product of sizes is 0; those of a launch never are."""
+        small = [a for a in monomial if self._values.grid.limits(a)[0] <= 0]
+        return f"{'·'.join(map(name_in_cuda, small))} = 0"
 
     def as_limit(self) -> str:
         """Up to which sizes all of them hold, in few words: what more the larger side of one allows
@@ -94,6 +103,11 @@ class Preconditions:
                 atom, number = bound
                 most[atom] = min(number, most.get(atom, number))
         return most
+
+
+def _is_nothing(need: Polynomial) -> bool:
+    """Is it at most 0 only where each of its products of sizes is 0?"""
+    return need.offset == 0 and all(factor > 0 for _, factor in need)
 
 
 def _without_right_side(need: Polynomial) -> Polynomial:

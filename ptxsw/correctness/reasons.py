@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ptxsw.correctness.subject import Subject
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import Origin
@@ -18,6 +20,21 @@ _WORDS = {
 
 
 _PLACES = frozenset({"%tid.x", "%tid.y", "%tid.z", "%laneid"})
+
+
+def without_weaker(conditions: Iterable[str]) -> str:
+    """Conditions together; of two limits of one size the smaller: "n <= 5" and not "n <= 7"."""
+    limits: dict[str, int] = {}
+    for condition in conditions:
+        size, relation, number = condition.partition(" <= ")
+        plain = number.replace(",", "")
+        if relation and plain.isdecimal():
+            limits[size] = min(int(plain), limits.get(size, int(plain)))
+    kept: dict[str, None] = {}
+    for condition in conditions:
+        size = condition.partition(" <= ")[0]
+        kept[f"{size} <= {limits[size]:,}" if size in limits else condition] = None
+    return " and ".join(kept)
 
 
 def proved_for(subject: Subject) -> str:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ptxsw.correctness.fault_rules import RULES
-from ptxsw.correctness.verdict import NOTHING, VerdictKind
+from ptxsw.correctness.verdict import NOTHING, Assumption, VerdictKind
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.report.model import Kernel, Verdict
+
+_UNUSED = "a dimension that it never reads is 1"
+"""The assumption that a user may not expect: others are in the documentation and in the JSON."""
 
 
 def verdict_lines(kernels: Iterable[Kernel]) -> Iterator[tuple[str, str]]:
@@ -61,5 +64,8 @@ def _places(kernel: Kernel, rule: str) -> str:
 def _reasoned(said: Verdict, told: set[str]) -> str:
     parts = [said.reason] if said.reason and said.reason not in told else []
     told.add(said.reason)
+    if Assumption.UNUSED_DIMENSIONS in said.assumptions and _UNUSED not in told:
+        told.add(_UNUSED)
+        parts.append(_UNUSED)
     parts += [f"if {said.condition}"] if said.condition else []
     return f" ({'; '.join(parts)})" if parts else ""

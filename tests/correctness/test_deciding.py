@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxsw.correctness.deciding import _verdict
+from ptxsw.correctness.reasons import without_weaker
 from ptxsw.correctness.verdict import Proof, VerdictKind
 
 
@@ -29,3 +30,8 @@ def test_a_rule_that_is_not_there() -> None:
     verdict = _verdict("barriers", leaning(barriers="races"), ())
     assert verdict.kind is VerdictKind.UNKNOWN
     assert verdict.reason == "it leans on races, which is not looked for"
+
+
+def test_of_two_limits_of_one_size_the_smaller_is_told() -> None:
+    told = without_weaker(["blockDim.x <= 64", "ldc >= 16", "blockDim.x <= 1,024", "w <= pitch"])
+    assert told == "blockDim.x <= 64 and ldc >= 16 and w <= pitch"

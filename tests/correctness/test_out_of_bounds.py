@@ -280,3 +280,10 @@ def test_a_launch_leaves_no_condition() -> None:
         result = found(text, launched=launched)
         assert not result.condition
         assert bool(result.open) != inside
+
+
+def test_where_only_nothing_fits_the_condition_says_so() -> None:
+    far = "ld.param.u32 %r3, [n]; mov.u32 %r4, %ntid.x; mad.lo.u32 %r2, %r3, %r4, 63;"
+    assert found(shared(far)).condition == "n = 0"
+    said = found(shared(far, block=None)).condition
+    assert said == "n = 0"
