@@ -13,11 +13,13 @@ from griffe import Attribute, Class, Docstring, Expr, ExprSubscript, ExprTuple, 
 
 from ptxsw.report.fields import described
 
+_SAYING = ("ptxsw.report.", "ptxsw.ptx.")
+
 
 class FieldDocs(Extension):
     def on_class(self, *, cls: Class, **_: Any) -> None:
         home = cls.module.path
-        if not home.startswith("ptxsw."):
+        if not home.startswith(_SAYING):  # others may need what is not installed
             return
         kind = getattr(import_module(home), cls.name, None)
         if not hasattr(kind, "__struct_fields__"):
