@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ptxsw.analysis.warps import Block
 from ptxsw.correctness.barriers import BlockBarriers, of_block
 from ptxsw.correctness.block_values import BlockValues
-from ptxsw.correctness.opencl import built_in, takes_no_offset
+from ptxsw.correctness.built_ins import built_in, takes_no_offset
 from ptxsw.correctness.verdict import Assumption
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import emulate

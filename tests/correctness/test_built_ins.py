@@ -1,10 +1,10 @@
-"""Built-in functions of OpenCL, which compilers leave for later."""
+"""Functions of OpenCL and of complex numbers, which compilers leave for later."""
 
 from __future__ import annotations
 
 import pytest
 
-from ptxsw.correctness.opencl import built_in
+from ptxsw.correctness.built_ins import built_in
 from tests.correctness.small_kernels import is_absent, kernel, proof
 
 DECLARED = """.func (.param .b64 r) _Z13get_global_idj(.param .b32 d);
@@ -40,12 +40,25 @@ def test_a_barrier_of_a_work_group_is_one_of_the_block() -> None:
     assert found is not None and is_absent(found)
 
 
+def test_a_complex_result_is_any_two_numbers() -> None:
+    text = """mov.u64 %d2, frame; cvta.local.u64 %d3, %d2; mov.f32 %f1, 0f3F800000;
+        { .param .b64 p; st.param.b64 [p], %d3; .param .b32 re; st.param.f32 [re], %f1;
+        .param .b32 im; st.param.f32 [im], %f1; call cexpf, (p, re, im); }
+        ld.u32 %r2, [%d3+4]; st.shared.u32 [s], %r2; ret;"""
+    declared = """.extern .func cexpf(.param .b64 p, .param .f32 a, .param .f32 b);
+.shared .b32 s;
+"""
+    found = proof("undefined_value", kernel(f".local .b8 frame[8]; {text}", ahead=declared))
+    assert found is not None and is_absent(found)
+
+
 KNOWN = {
     "_Z13get_global_idj": (0,), "_Z12get_group_idj": (2,), "_Z14get_local_sizej": (1,),
     "_Z15get_global_sizej": (0,), "_Z17get_global_offsetj": (0,), "_Z18work_group_barrierj": (3,),
     "_Z10atomic_incPU3AS1Vi": (None,), "_Z10atomic_subPU3AS3Vjj": (None, None),
     "_Z14atomic_cmpxchgPU3AS1Viii": (None,) * 3, "_Z8atom_addPU3AS1Vxx": (None, None),
     "_Z10vload_halfjPU3AS1KDh": (None, None), "_Z11vstore_halffmPDh": (None,) * 3,
+    "cexpf": (None,) * 3, "__muldc3": (None,) * 5,
 }  # fmt: skip
 
 

@@ -1,9 +1,10 @@
-"""What built-in functions of OpenCL do, in PTX: compilers leave calls of them, and link them later.
+"""What functions do that compilers leave calls of and that are linked later, in PTX.
 
-    get_global_id(0)    %ctaid.x * %ntid.x + %tid.x, where the host gives no offset
+    get_global_id(0)          %ctaid.x * %ntid.x + %tid.x, where the host gives no offset
+    cexpf(&result, re, im)    any two numbers, stored in `result`, as GCC hands over complex ones
 
-Their names tell the types that they take: `_Z10atomic_incPU3AS1Vi` adds 1 to an `int` in global
-memory. A function of a dimension is known where that is a number.
+The names of OpenCL's tell the types that they take: `_Z10atomic_incPU3AS1Vi` adds 1 to an `int` in
+global memory. A function of a dimension is known where that is a number.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ptxsw.ptx.patterns import pattern
 
 _NAMED = pattern(r"_Z\d+([a-z_]+?)(PU3AS[13]V?[ijx]|PVU3AS[13][ijx])?([ijx]*)")
 _HALVES = pattern(r"_Z\d+(vload_half|vstore_half)f?[jmx]P(?:U3AS([13]))?K?Dh")
+_COMPLEX = pattern(r"c(?:exp|log|sqrt|pow|a?(?:sin|cos|tan)h?)(f?)|__(?:mul|div)([sd])c3")
 _SPACES = {"1": ".global", "3": ".shared", None: ""}
 _TYPES = {"i": "s32", "j": "u32", "x": "s64"}
 _IDS = {
@@ -54,6 +56,10 @@ def built_in(name: str, numbers: tuple[int | None, ...], size: int) -> Function 
     half = _HALVES.fullmatch(name)
     if half is not None:
         return _half(name, half[1], _SPACES[half[2]], size)
+    complex_ = _COMPLEX.fullmatch(name)
+    if complex_ is not None:
+        width = 32 if "f" in (complex_[1] or "") or complex_[2] == "s" else 64
+        return _complex(name, width, len(numbers) - 1, size)
     mangled = _NAMED.fullmatch(name)
     if mangled is None:
         return None
@@ -99,6 +105,17 @@ def _update(name: str, called: str, pointer: str, others: str, size: int) -> Fun
     )
     given = ", ".join([f"b{size}", *(f"b{width}" for _ in others)])
     return _function(name, f"b{width}", given, body)
+
+
+def _complex(name: str, width: int, others: int, size: int) -> Function:
+    """Of numbers of so many bits: what it computes is left open."""
+    clock = "%clock" if width == 32 else "%clock64"
+    body = (
+        f".reg .b{size} %p; .reg .b{width} %x; ld.param.b{size} %p, [in0];"
+        f" mov.u{width} %x, {clock}; st.b{width} [%p], %x;"
+        f" mov.u{width} %x, {clock}; st.b{width} [%p+{width // 8}], %x;"
+    )
+    return _function(name, "", ", ".join([f"b{size}", *[f"b{width}"] * others]), body)
 
 
 def _half(name: str, called: str, space: str, size: int) -> Function:
