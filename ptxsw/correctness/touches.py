@@ -27,7 +27,7 @@ _SHARED = 32  # bits of an address
 _SUMS = frozenset({"add", "min", "max", "and", "or", "xor"})
 _ROUNDED = frozenset({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"})
 _NARROW = frozenset({"cta", "cluster"})
-_FOLLOWED = frozenset({"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix"})
+_FOLLOWED = frozenset({"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "discard"})
 
 
 class Touch(Struct, frozen=True):

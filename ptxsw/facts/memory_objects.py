@@ -89,13 +89,13 @@ class Objects:
 
 def touched_bytes(access: Access) -> int:
     """How many bytes a thread touches from its address on; 0 where nothing says. Those of
-    `cp.async` stand among its operands."""
+    `cp.async` and `discard` stand among the operands."""
     ins = access.instruction
     if ins.opcode in ("ldmatrix", "stmatrix"):
         return _MATRIX_ROW
     if ins.opcode == "wmma" or "bulk" in ins.modifiers:
         return 0
-    if ins.opcode == "cp":
+    if ins.opcode in ("cp", "discard"):
         return next((int(o.value) for o in ins.operands if isinstance(o, Int)), 0)
     return access.bytes
 

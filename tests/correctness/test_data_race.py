@@ -246,6 +246,12 @@ def test_turns_of_atomics_are_told() -> None:
     assert proof("red.shared.add.u32 [tile], 1;").reason == "proved for all blocks"
 
 
+def test_what_is_discarded_is_written_by_the_one_who_does() -> None:
+    own = "shl.b64 %rd7, %rd3, 5;\nadd.s64 %rd7, %rd1, %rd7;\ndiscard.global.L2 [%rd7], 128;"
+    assert proof(own).unknown == "" and not proof(own).open
+    assert not absent("discard.global.L2 [%rd4], 128;")
+
+
 REASONS = {
     "ld.global.u32 %r10, [%rd4];\nmad.lo.u32 %r10, %r10, 4, %r5;\nst.shared.u32 [%r10], %r1;":
         "two threads may meet at line 26",
