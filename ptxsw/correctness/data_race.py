@@ -27,6 +27,7 @@ from ptxsw.correctness.warp_order import orders
 from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.facts.two_threads import Apart, Meet, Meeting
 from ptxsw.ptx import isa
+from ptxsw.ptx.ir import Instruction
 from ptxsw.ptx.isa import Effect
 from ptxsw.terms.node import Term
 from ptxsw.terms.substitution import substitute
@@ -35,6 +36,7 @@ RULE = "data-race"
 _MOST_SUSPECTS = 20
 _MOST_ASKED = 24  # about strong accesses
 _OWN = ("local", "param")
+_ORDERING = frozenset({"acquire", "release", "acq_rel", "sc"})
 
 
 def occurs(subject: Subject) -> bool:
@@ -158,6 +160,12 @@ def _races(one: Touch, two: Touch) -> bool:
     return conflict(one, two, same_block=True)
 
 
+def _is_order(instruction: Instruction) -> bool:
+    """Does it order other accesses of its thread for those who see it?"""
+    fence = isa.has(instruction, isa.Trait.FENCE)
+    return fence or not _ORDERING.isdisjoint(instruction.modifiers)
+
+
 def meeting(subject: Subject, pair: Unordered) -> Meeting:
     """The question about two touches, with what is known of the iterations they are in."""
 
@@ -211,7 +219,7 @@ class _Question:
         self._needs: set[str] = set()
         self._same: set[int] = set()
         self._suspects: list[Suspect] = []
-        self._unknown = self._remarks = ""
+        self._unknown = self._remarks = self._by_fences = ""
 
     def constants(self, found: Sequence[Touch]) -> None:
         """What is loaded by `.nc` may not be written while the kernel runs, in any order and by
@@ -224,7 +232,13 @@ class _Question:
                     self._suspects.append(Suspect(RULE, load.index, store.index, None, why))
 
     def by_turns(self, found: Sequence[Touch]) -> None:
-        """Strong accesses do not race, but who comes first may decide what they do."""
+        """Strong accesses do not race, but who comes first may decide what they do. Others may be
+        in order by them."""
+        strong = [t.index for t in found if t.strong and t.wide and not t.is_shared]
+        code = self._subject.cfg.instructions
+        if strong and any(_is_order(one) for one in code):
+            line = self._subject.line(strong[0])
+            self._by_fences = f"; whether fences and line {line} order them is not followed"
         turns = [t.index for t in found if t.strong and t.write and not t.commutes]
         if turns:
             line = self._subject.line(turns[0])
@@ -285,6 +299,7 @@ class _Question:
         if pair.same_thread:
             return f"line {two} may touch what line {one} copies"
         where = "" if pair.same_block else " of two blocks"
+        more = "" if pair.same_block else self._by_fences
         if one == two:
-            return f"two threads{where} may meet at line {one}"
-        return f"threads{where} may meet at lines {one} and {two}"
+            return f"two threads{where} may meet at line {one}{more}"
+        return f"threads{where} may meet at lines {one} and {two}{more}"

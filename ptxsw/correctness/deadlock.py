@@ -36,10 +36,7 @@ def prove(subject: Subject) -> Proof:
         for index, instruction in enumerate(cfg.instructions)
         if cfg.block_of[index] in cfg.rank and (why := _odd_barrier(subject, instruction))
     ]
-    open_ += [
-        Suspect(RULE, index, why=f"a loop waits for what line {subject.line(index)} reads")
-        for index in _spins(subject)
-    ]
+    open_ += [Suspect(RULE, index, why=_waits_for(subject, index)) for index in _spins(subject)]
     open_ += [
         Suspect(RULE, index, why=f"nothing ends the loop at line {subject.line(index)}")
         for index in _endless(subject)
@@ -50,6 +47,11 @@ def prove(subject: Subject) -> Proof:
     if any(map(is_masked, cfg.instructions)):
         needs.add("warp-mask")
     return Proof(tuple(open_), assumptions=frozenset({Assumption.FAIR}), needs=frozenset(needs))
+
+
+def _waits_for(subject: Subject, index: int) -> str:
+    line = subject.line(index)
+    return f"a loop waits for what line {line} reads; that another thread writes it is not followed"
 
 
 def _odd_barrier(subject: Subject, instruction: Instruction) -> str:

@@ -37,11 +37,23 @@ def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
             for name, proof in proofs.items()
             if proof is not None and _verdict(name, proofs, faults).kind is VerdictKind.UNKNOWN
         }
-        faults += _once(_shown(subject, left))
-    verdicts = {rule.name: _verdict(rule.name, proofs, faults) for rule in asked}
+        shown, not_run = _shown(subject, left)
+        faults += _once(shown)
+    verdicts = {
+        rule.name: _with_reason(_verdict(rule.name, proofs, faults), proofs[rule.name], not_run)
+        for rule in asked
+    }
     told = [f for f in faults if f.rule in verdicts and verdicts[f.rule].kind is VerdictKind.FOUND]
     told.sort(key=lambda f: (-LEVELS.index(f.level), f.index))
     return Checked(subject.function.name, verdicts, tuple(told))
+
+
+def _with_reason(verdict: Verdict, proof: Proof | None, not_run: str) -> Verdict:
+    """A fault that may be there is a warning only if a run cannot tell; so why none did."""
+    suspected = proof is not None and proof.open and not proof.unknown
+    if verdict.kind is not VerdictKind.UNKNOWN or not suspected or not not_run:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; no run tells: {not_run}")
 
 
 def _once(faults: Iterable[Fault]) -> Iterator[Fault]:
@@ -72,12 +84,14 @@ def _proof(subject: Subject, rule: FaultRule) -> Proof | None:
         return Proof(unknown=LIMIT)
 
 
-def _shown(subject: Subject, left: Mapping[str, Proof]) -> tuple[Fault, ...]:
+def _shown(subject: Subject, left: Mapping[str, Proof]) -> tuple[tuple[Fault, ...], str]:
+    """The faults that launches show, and why none could be run."""
     if not left:
-        return ()
+        return (), ""
     from ptxsw.correctness.witness import search  # with numpy
 
-    return search(subject, left)
+    found = search(subject, left)
+    return found.faults, found.not_run
 
 
 def _verdict(

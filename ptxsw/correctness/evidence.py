@@ -158,7 +158,7 @@ def _run(
     except RunError as stopped:
         error = stopped
     except Unsupported as refused:
-        return Ran(launch, unsupported=str(refused))
+        return Ran(launch, unsupported=refused.message)
     except _Late:
         return Ran(launch, unsupported="it takes too long")
     sight = _Sight(subject, launch, watch, names, given, rules)

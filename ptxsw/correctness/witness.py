@@ -41,10 +41,20 @@ _MORE_ROUNDS = (5, 17)  # one more than a compiler unrolls
 _LARGE = 1 << 12  # threads of a launch of which not all blocks are run
 
 
-def search(subject: Subject, open: Mapping[str, Proof]) -> tuple[Fault, ...]:
-    """The faults that launches of the kernel show, of the rules that proofs leave open."""
+class Searched(Struct, frozen=True):
+    """The faults that launches of a kernel show; or why none could be run."""
+
+    faults: tuple[Fault, ...]
+    not_run: str = ""
+
+
+def search(subject: Subject, open: Mapping[str, Proof]) -> Searched:
+    """Of the rules that proofs leave open."""
     models = [s.values for p in open.values() for s in p.open if s.values is not None]
-    return tuple(_Search(subject, frozenset(open), models[:_MODELS]).faults())
+    run = _Search(subject, frozenset(open), models[:_MODELS])
+    faults = tuple(run.faults())
+    refused = [ran.unsupported for ran in run.known.values()]
+    return Searched(faults, refused[0] if refused and all(refused) else "")
 
 
 class _Search(Struct):

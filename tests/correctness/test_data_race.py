@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ptxsw.correctness import async_wait, data_race
+from ptxsw.correctness.deciding import checked
+from ptxsw.correctness.fault_rules import RULES
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.verdict import Proof
+from ptxsw.correctness.verdict import Proof, VerdictKind
 from ptxsw.emulator.budget import Budget
 from ptxsw.parser import parse
 
@@ -269,3 +271,22 @@ def test_reasons(body: str) -> None:
         said = data_race.prove(subject)
     why = said.unknown or said.open[0].why
     assert REASONS[body].replace("24 calls", "25 calls") in why
+
+
+def test_what_fences_may_order_between_blocks_is_said() -> None:
+    written = "st.global.u32 [%rd1], %r1;\n"
+    body = f"{written}membar.gl;\natom.global.add.u32 %r9, [%rd2], 1;"
+    said = proof(f"@%p1 {body}")
+    assert "whether fences and line" in said.open[0].why
+    assert "fences" not in proof(written).open[0].why
+
+
+def test_why_no_run_tells_of_a_race_that_may_be() -> None:
+    """What the interpreter does not run is named."""
+    text = HEAD + "st.shared.u32 [tile], %r1;\nsuld.b.1d.b32.trap %r20, [%rd1, {%r1}];\nret;\n}\n"
+    module = parse(text)
+    races = [rule for rule in RULES if rule.name == "data-race"]
+    asked = Subject(module, module.kernels[0], Budget(10.0), (64, 1, 1))
+    verdict = checked(asked, races).verdicts["data-race"]
+    assert verdict.kind is VerdictKind.UNKNOWN
+    assert verdict.reason.endswith("no run tells: the interpreter does not know suld.b.1d.b32.trap")

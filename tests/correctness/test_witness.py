@@ -51,7 +51,7 @@ def found(
 ) -> tuple[Fault, ...]:
     return search(
         subject(name, kernel, block, launch), {rule: Proof(unknown="?") for rule in RULES}
-    )
+    ).faults
 
 
 def names(module: str) -> list[str]:
@@ -194,7 +194,7 @@ def test_of_a_large_launch_the_first_blocks_are_run() -> None:
 def test_a_model_says_which_threads_and_sizes_to_try() -> None:
     """Only block 9 writes twice, and only where n is 777."""
     one = subject("shown", "rarely", (64, 1, 1))
-    assert search(one, {"data-race": Proof(unknown="?")}) == ()
+    assert search(one, {"data-race": Proof(unknown="?")}).faults == ()
     terms = one.trace.terms
     special, number = Origin.SPECIAL, Origin.PARAMETER
     values = {
@@ -203,7 +203,7 @@ def test_a_model_says_which_threads_and_sizes_to_try() -> None:
         terms.atom("rarely_param_1", 32, Variance.UNIFORM, (1 << 32) - 1, number): 777,
     }
     suspect = Suspect("data-race", 0, values=values)
-    (fault,) = search(one, {"data-race": Proof(open=(suspect,))})
+    (fault,) = search(one, {"data-race": Proof(open=(suspect,))}).faults
     assert fault.witness is not None
     assert fault.witness.grid[0] >= 10
     assert fault.witness.args[1] == 777
