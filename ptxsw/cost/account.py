@@ -91,6 +91,10 @@ class Case(Struct, frozen=True):
         """With waiting as a resource of so many resident warps."""
         return {**self.cycles, _WAITING: self.waits / warps}
 
+    def together(self, warps: float) -> float:
+        """All of these one after the other."""
+        return sum(self.beside(warps).values())
+
 
 class Account(Struct, frozen=True, kw_only=True):
     """The figures of a text, or of a part of it."""
@@ -122,6 +126,10 @@ class Account(Struct, frozen=True, kw_only=True):
     resident: float = 1.0  # blocks that a multiprocessor holds
 
     cases: tuple[Case, ...] = ()  # of the time of one warp: all ends of what is known
+
+    def resident_warps(self, threads: int) -> float:
+        """Of a multiprocessor, in blocks of so many threads."""
+        return self.occupancy[threads] * self.warps
 
     @property
     def ends(self) -> Ends:

@@ -1,14 +1,16 @@
 """Does a rewritten kernel certainly pay? Decided on what ptxas made of both texts.
 
 A kernel takes at least as long as its busiest resource, and at most as long as all of them one
-after the other. Resources are the issue slots, each pipe, and the wavefronts of memory, on the GPU
-that stands for the target (`gpu`). A rewritten kernel is kept
+after the other, if it does not wait. Resources are the issue slots, each pipe, and the wavefronts
+of memory, on the GPU that stands for the target (`gpu`). Waiting is what a warp alone would wait,
+over the warps that are resident. A rewritten kernel is kept
 
 1. if it dominates: one of these two ends falls by 5 % or more, the other does not rise by more than
-   1 %, no fewer warps are resident, and nothing more is spilled to local memory; or
-2. if it gains in spite of that: waiting counts as a resource, too (what a warp alone would wait
-   over the warps that are resident), and the upper end of the new time is below the lower end of
-   the old, by 5 % or more of the old; a resource that is as busy in both cancels.
+   1 %, no fewer warps are resident, nothing more is spilled to local memory, and waiting does not
+   cost what is saved: with it, too, the upper end does not rise by more than 1 %; or
+2. if it gains in spite of that: waiting counts as a resource, too, and the upper end of the new
+   time is below the lower end of the old, by 5 % or more of the old; a resource that is as busy in
+   both cancels.
 
 Where tensor cores work, for which there are no figures, the upper end is open: only 1. can hold,
 and only by the lower end.
@@ -20,7 +22,8 @@ has to give the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -46,6 +49,7 @@ FALLS: Final = 0.05  # at least
 _RISES: Final = 0.01  # at most
 _SAME: Final = 1e-9  # relative; of what cannot differ
 _ISSUED: Final = 4.0  # instructions a cycle
+_WAVEFRONTS: Final = "wavefronts"
 
 
 class Decision(Struct, frozen=True):
@@ -77,24 +81,26 @@ def account(
         ).fraction
         for threads in _threads(arch, block)
     }
-    near, far = counted.waits
     tensor = not TENSOR.isdisjoint(counted.pipes)
-    cases = [
-        case
-        for passes in (waves.high, waves.low)
-        for case in (
-            Case(_cycles(gpu, counted, passes, lambda rate: rate.low), far, tensor),
-            Case(_cycles(gpu, counted, passes, lambda rate: rate.high), near, tensor),
-        )
-    ]
     return Account(
         registers=counted.registers, local=counted.local, shared=counted.shared,
         instructions=exactly(counted.instructions),
         pipes={pipe: exactly(count) for pipe, count in counted.pipes.items()},
         wavefronts=waves, chain=Interval(*sorted(counted.waits)),
         unmodelled=("tensor work",) if tensor else (),
-        occupancy=resident, warps=limits(arch).warps, cases=tuple(cases),
+        occupancy=resident, warps=limits(arch).warps,
+        cases=tuple(_cases(gpu, counted, waves)),
     )  # fmt: skip
+
+
+def _cases(gpu: Gpu, counted: Counted, waves: Interval) -> Iterator[Case]:
+    """At all ends of what is known. What a warp alone waits for are its own wavefronts, too."""
+    near, far = counted.waits
+    tensor = not TENSOR.isdisjoint(counted.pipes)
+    for passes in (waves.high, waves.low):
+        for wait, rate in ((far, attrgetter("low")), (near, attrgetter("high"))):
+            cycles = _cycles(gpu, counted, passes, rate)
+            yield Case(cycles, wait + cycles[_WAVEFRONTS], tensor)
 
 
 def _cycles(
@@ -103,7 +109,7 @@ def _cycles(
     """Cycles of a multiprocessor for one warp, by resource."""
     issue = gpu.of("issue")
     cycles = {
-        "wavefronts": waves * LINE / rate(gpu.of("shared")),
+        _WAVEFRONTS: waves * LINE / rate(gpu.of("shared")),
         "issue slots": counted.instructions / rate(issue),
     }
     for pipe, count in counted.pipes.items():
@@ -126,7 +132,7 @@ def _threads(arch: str, block: tuple[int, int, int] | None) -> Sequence[int]:
 def ends_by_counts(*, instructions: float, wavefronts: float) -> Ends:
     """Of what a warp does, where no machine code is known: a multiprocessor issues four
     instructions a cycle, and serves one wavefront."""
-    return Case({"issue slots": instructions / _ISSUED, "wavefronts": wavefronts}).ends
+    return Case({"issue slots": instructions / _ISSUED, _WAVEFRONTS: wavefronts}).ends
 
 
 def dominates(after: Ends, before: Ends, falls: float = FALLS) -> bool:
@@ -157,9 +163,10 @@ def decide(before: Account, after: Account, falls: float = FALLS) -> Decision:
     change = _change(before, after)
     if lost is None:
         pairs = zip(after.cases, before.cases, strict=True)
-        if all(dominates(new.ends, old.ends, falls) for new, old in pairs):
+        longer = _longer_waits(before, after)
+        if not longer and all(dominates(new.ends, old.ends, falls) for new, old in pairs):
             return Decision(True, PTXAS, f"by what ptxas makes of it: {change}", before, after)
-        reason = f"by what ptxas makes of it, it does not certainly pay: {change}"
+        reason = f"by what ptxas makes of it, it does not certainly pay: {change}{longer}"
         return Decision(False, PTXAS, reason, before, after)
     if _gains(before, after, falls):
         reason = f"although {lost}. It gains whatever overlaps: {change}"
@@ -182,13 +189,24 @@ def _lost(before: Account, after: Account) -> str | None:
     return None
 
 
+def _longer_waits(before: Account, after: Account) -> str:
+    """How much longer warps wait, if that is more than is saved, in blocks of some size; ""
+    otherwise."""
+    for threads, share in before.occupancy.items():
+        warps = before.resident_warps(threads), after.resident_warps(threads)
+        for old, new in zip(before.cases, after.cases, strict=True):
+            if share and new.together(warps[1]) > (1 + _RISES) * old.together(warps[0]):
+                return f", but waiting {old.waits / warps[0]:.0f} to {new.waits / warps[1]:.0f}"
+    return ""
+
+
 def _gains(before: Account, after: Account, falls: float) -> bool:
     """Whatever the block, and wherever in its ranges the GPU is."""
     return not after.ends.is_open and all(
         old > 0 < after.occupancy[threads]
         and gains(
-            new_case.beside(after.occupancy[threads] * after.warps),
-            old_case.beside(old * before.warps),
+            new_case.beside(after.resident_warps(threads)),
+            old_case.beside(before.resident_warps(threads)),
             falls,
         )
         for threads, old in before.occupancy.items()

@@ -133,7 +133,7 @@ def furnish(place: Path, commands: str) -> None:
     ptx = ROOT / "benchmarks" / "kernelgen" / "ptx"
     for name in ("jacobi", "laplacian"):
         shutil.copy(ptx / f"{name}.ptx", place)
-    for name in ("chunks", "dct"):
+    for name in ("chunks", "dct", "stencil-nvcc"):
         shutil.copy(ROOT / "benchmarks" / "programs" / "ptx" / f"{name}.ptx", place)
     shutil.copy(ptx / "jacobi.ptx", place / "kernel.ptx")
     shutil.copy(ptx / "jacobi.ptx", place / "A.ptx")

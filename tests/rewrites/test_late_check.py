@@ -218,7 +218,7 @@ REPEATS = kernel_of("""
     add.f32 %f3, %f3, %f4;
     add.f32 %f1, %f1, %f3;
     st.global.f32 [%rd5], %f1;
-""")
+""").replace(".param .u64 in", ".param .u64 .ptr .global .align 8 in")
 """ptxas removes the repeats itself: copies alone gain nothing, with a vector they stay."""
 
 
