@@ -66,9 +66,10 @@ def _page(command: Any, context: Any) -> Page:
             kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
             tables.setdefault(kind, []).append(record)
     first, *blocks = _blocks(command.help or "")
+    summary = first.text.removeprefix("ptxsw - ")
     usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
     return Page(
-        context.command_path, first.text.removeprefix("ptxsw - "), usage, tuple(blocks),
+        context.command_path, summary[:1].upper() + summary[1:], usage, tuple(blocks),
         tuple((title, tuple(rows)) for title, rows in tables.items()),
     )  # fmt: skip
 
