@@ -45,6 +45,7 @@ from benchmarks.programs.cases import PROGRAMS
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from benchmarks.programs.program import Program
+from benchmarks.programs.straight import STRAIGHT
 from benchmarks.programs.unoptimized import UNOPTIMIZED
 from benchmarks.wavefronts import Executed, execute, wavefronts
 from ptxsw.analysis.banks import Banks
@@ -88,7 +89,7 @@ def programs() -> dict[str, Program]:
         name: Program(name, case.entry, {}, (partial(_first, case),))
         for name, case in PROGRAMS.items()
     }
-    return MEMORY | LOADS | UNOPTIMIZED | further
+    return MEMORY | LOADS | STRAIGHT | UNOPTIMIZED | further
 
 
 def _first(case: Case) -> Run:

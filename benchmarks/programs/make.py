@@ -18,6 +18,7 @@ from benchmarks.programs.flat import FLAT
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from benchmarks.programs.program import HERE, Program
+from benchmarks.programs.straight import STRAIGHT
 from benchmarks.programs.unoptimized import UNOPTIMIZED
 
 
@@ -32,7 +33,7 @@ def main() -> int:
     for name in PROGRAMS if by == "nvcc" else ():
         _nvcc(compiler, Program(name, name, {}, ()))
     compile_ = {"nvcc": _nvcc, "clang": _clang, "gcc-12": _gcc}[by]
-    for program in (MEMORY | LOADS | ADDRESSES | FLAT | UNOPTIMIZED).values():
+    for program in (MEMORY | LOADS | ADDRESSES | FLAT | STRAIGHT | UNOPTIMIZED).values():
         if program.compiler == by:
             compile_(compiler, program)
     return 0

@@ -56,6 +56,7 @@ class Change(Struct, frozen=True):
     worth: Worth = Worth()
     claims: tuple[Claim, ...] = ()  # what the check of the new text has to establish
     shared_layout: Permutation | None = None  # that all shared memory of the kernel goes through
+    shortens: bool = False  # mode force: does it stay only where ptxas makes fewer instructions?
 
 
 class Refusal(Struct, frozen=True):

@@ -18,10 +18,9 @@ from ptxsw.codegen.loop_guard import (
     write_test,
     written_parts,
 )
+from ptxsw.codegen.lower_straight_line import relocated
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.versioning import LoopPlace, before_loop, loop_twice
-from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction
 
 
 class Base(Struct, frozen=True):
@@ -147,7 +146,7 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop, ahead: list[str]) -> I
         first.append(f"mul.wide.u32 {far}, {base.index}, {base.scale};")
         first.append(f"add.s64 {address}, {register}, {far};")
         for at, offset in base.members:
-            fast.replace(at, _relocated(text, builder.instructions[at], address, offset))
+            fast.replace(at, relocated(text, builder.instructions[at], address, offset))
     if loop.shifted is not None:
         fast.replace(loop.shifted.at, _shifted(builder, text, loop.shifted, ahead))
     fast.put_before(loop.place.header, *first)
@@ -160,15 +159,6 @@ def _shifted(builder: Builder, text: str, test: ShiftedTest, ahead: list[str]) -
     other = bound.written(builder.register, ahead)
     operands = {test.operand: test.register, 3 - test.operand: other}
     return with_operands(text, builder.instructions[test.at], operands)
-
-
-def _relocated(text: str, access: Instruction, address: str, offset: int) -> str:
-    """The text of an access, at another address."""
-    operand = isa.address(access)
-    line = text[access.start : access.end]
-    begin, end = line.index("["), line.index("]")
-    assert "[" not in line[begin + 1 :], operand
-    return f"{line[:begin]}[{address}{f'+{offset}' if offset else ''}]{line[end + 1 :]}"
 
 
 def _pointer_guard(builder: Builder, text: str, guard: PointerGuard) -> Edit | None:

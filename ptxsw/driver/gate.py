@@ -116,8 +116,12 @@ class Profitability:
         if isinstance(answer, NotCounted):
             return
         was, now = (round(counted.instructions) for counted in answer)
+        reason = ""
         if now > was:
             reason = f"ptxas makes more of it for {asked}: {was} to {now} instructions"
+        elif now == was and any(change.shortens for change in each.attempts[-1].changes):
+            reason = f"ptxas makes no less of it for {asked}: {was} instructions"
+        if reason:
             each.drop(number, reason)
             each.return_to(len(each.states) - 1)
 

@@ -240,6 +240,9 @@ class Numbers:
                 continue
             for other, times, more in self._multiples(rest):
                 yield ((unit, 1), (other, times)), more
+            number, others = split(rest)
+            if len(others) > 1 and all(part in self._units for part, _ in others):
+                yield ((unit, 1), *self._by_items(others)), wrapped(number, 32)
         yield ((whole, 1),), shift
         yield ((index, 1),), 0
 

@@ -34,9 +34,7 @@ _BY_NC = Requires(
 _VECTORS = ("ld.global", "ld.local", "ld.shared", "st.global", "st.local", "st.shared")
 _CARRIED = ("ld.global", "ld.shared", "st.")
 _NOT_REDUCED = ("ld.param", "ld.const", "const.")
-_REDUCED = Requires(
-    words=("ld.", "st."), but=_NOT_REDUCED, least=2, shorter_code=True, loops=True
-)  # fmt: skip
+_REDUCED = Requires(words=("ld.", "st."), but=_NOT_REDUCED, least=2, shorter_code=True)
 
 REWRITES: tuple[Rewrite, ...] = (
     # First what tells accesses apart: behind a named space or `.nc` the later rewrites can merge

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ptxsw.analysis.loop_sums import LoopAccess, LoopSums
+from ptxsw.analysis.straight_sums import ACCESSES
 from ptxsw.codegen.loop_guard import AddressPart, Extended
+from ptxsw.codegen.lower_straight_line import FARTHEST
 from ptxsw.codegen.lower_strength_reduction import Base, Pointer
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
@@ -25,9 +27,6 @@ from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, Unco
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, factors, split
 
-ACCESSES = frozenset({"ld", "st", "atom", "red"})
-
-_FARTHEST = 1 << 23  # bytes: the offset of a memory instruction in SASS is a signed 24-bit number
 _MOST_BASES = 12  # two registers each
 _INCREMENT = 2.0  # instructions of a sum of 64 bits
 
@@ -89,7 +88,7 @@ class Addresses:
             far = one.scale * one.index.constant + one.offset
             # The new code multiplies by `mul.wide.u32`, and the test before the loop bounds what
             # is added to an index by MORE.
-            if 0 < one.scale < 1 << 31 and abs(far) < _FARTHEST and abs(one.index.constant) < MORE:
+            if 0 < one.scale < 1 << 31 and abs(far) < FARTHEST and abs(one.index.constant) < MORE:
                 # Sign- and zero-extended indices share a base: behind the test every index lies
                 # from 0 to 2^31 - 1, where both extensions agree.
                 key = (one.base, one.scale, one.index.carried, one.index.stays)

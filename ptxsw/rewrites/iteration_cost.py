@@ -1,5 +1,5 @@
-"""What an iteration of a loop costs: instructions that ptxas makes of those whose results are
-needed.
+"""What an iteration of a loop, or a kernel without its loops repeated, costs: instructions that
+ptxas makes of those whose results are needed.
 
 A 64-bit sum takes two, a product and sum of 64 bits one. What only an address needed that is made
 in another way falls away.
@@ -7,7 +7,7 @@ in another way falls away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from msgspec import Struct
@@ -17,17 +17,17 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import liveness, writers
 from ptxsw.flow.flow_graph import Loop, reached
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Mem, Reg
+from ptxsw.ptx.ir import Instruction, Int, Mem, Reg
 
 _PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum
 
 
 class IterationCost:
-    """The cost of one loop's iterations."""
+    """The cost of one loop's iterations; of all code once, where `loop` is None."""
 
-    def __init__(self, cfg: Cfg, loop: Loop) -> None:
+    def __init__(self, cfg: Cfg, loop: Loop | None) -> None:
         self._cfg, self._loop = cfg, loop
-        inside = cfg.indices(cfg.in_order(loop.blocks))
+        inside = cfg.indices(cfg.order if loop is None else cfg.in_order(loop.blocks))
         self._code = {at: cfg.instructions[at] for at in inside}
         self._computes = frozenset(at for at, i in self._code.items() if kind(i) is Kind.COMPUTE)
         self._writers = writers(cfg.written, self._code)
@@ -45,6 +45,8 @@ class IterationCost:
     @cached_property
     def _live_out(self) -> frozenset[Reg]:
         """The registers that are live where the loop is left."""
+        if self._loop is None:
+            return frozenset()
         live = liveness(self._cfg)
         return frozenset[Reg]().union(*(live.get(target, ()) for _, target in self._loop.exits))
 
@@ -83,16 +85,45 @@ class IterationCost:
         # Dead code elimination as ptxas does it: accesses and branches are needed, and so is
         # everything they read. All writers of a register count, whichever reaches the reader: that
         # overestimates the loop before and after the change alike.
-        needed = {at for at in self._code if at not in self._computes}
+        needed = set(self._code.keys() - self._computes)
         for reg, ats in self._writers.items():
             if reg in self._live_out or reg.name in kept:
                 needed.update(ats)
 
         def sources(at: int) -> Iterable[int]:
+            if at not in moved and at not in given:
+                return self._sources[at]
             read = self._read(at, moved, given)
             return (source for reg in read for source in self._writers.get(reg, ()))
 
         return reached(needed, sources)
+
+    @cached_property
+    def _sources(self) -> Mapping[int, tuple[int, ...]]:
+        """The instructions that write what each one reads."""
+        writers = self._writers
+        return {
+            at: tuple([source for reg in self._cfg.read[at] for source in writers.get(reg, ())])
+            for at in self._code
+        }
+
+    @cached_property
+    def _offsets(self) -> frozenset[int]:
+        """The sums with a number that only make addresses: of a kernel that is looked at as a
+        whole. ptxas adds such numbers where memory is accessed."""
+        if self._loop is not None:
+            return frozenset()
+        others = {reg for at in self._code for reg in self._read_but_as_address(at)}
+        sums = (at for at, i in self._code.items() if i.opcode == "add" and i.guard is None)
+        return frozenset(
+            at
+            for at in sums
+            if isinstance(self._code[at].operands[-1], Int)
+            and others.isdisjoint(self._cfg.written[at])
+        )
+
+    def _read_but_as_address(self, at: int) -> frozenset[Reg]:
+        return frozenset(self._cfg.read[at]) - _address_registers(self._code[at])
 
     def _read(
         self, at: int, moved: frozenset[int], given: frozenset[int]
@@ -100,11 +131,13 @@ class IterationCost:
         if at in given:
             return ()
         if at in moved:
-            return frozenset(self._cfg.read[at]) - _address_registers(self._code[at])
+            return self._read_but_as_address(at)
         return self._cfg.read[at]
 
     def _weight(self, at: int, instruction: Instruction, fused: set[Reg]) -> float:
         """What ptxas makes of an instruction. The sum behind a product or shift is one with it."""
+        if at in self._offsets:
+            return 0.0
         own = _alone(instruction.opcode, instruction.modifiers)
         if own.absorbs:
             products = self._products.intersection(self._cfg.read[at])

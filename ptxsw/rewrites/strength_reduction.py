@@ -34,6 +34,8 @@ iteration. Where its index has 64 bits, too, this needs no test, and the loop st
     @%p1 bra LOOP;                             add.s64 %sw_pointer1, %sw_pointer1, %sw_step1;
                                                @%p1 bra LOOP;
 
+Without a loop, and in loops that stay, addresses are made from one another (`straight_line.py`).
+
 Dead arithmetic stays in the text: `ptxas` removes it. A loop is left alone unless what it needs by
 then, counted as SASS, is less than before.
 """
@@ -45,12 +47,14 @@ from functools import cached_property
 from typing import ClassVar
 
 from ptxsw.analysis.loop_sums import LoopSums
+from ptxsw.analysis.straight_sums import ACCESSES
 from ptxsw.analysis.trip_count import TRIPS
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder, Names, fresh_prefix
 from ptxsw.codegen.loop_guard import Condition, declared, guard_claim, written_parts
+from ptxsw.codegen.lower_straight_line import SharedBases, write
 from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, ShiftedTest, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.versioning import LoopPlace, loop_place
@@ -58,13 +62,14 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
-from ptxsw.rewrites.address_bases import ACCESSES, NO_BASES, Addresses, LoopBases
+from ptxsw.rewrites.address_bases import NO_BASES, Addresses, LoopBases
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_guard import LoopGuard
 from ptxsw.rewrites.pointer_guard import PointerGuards, ending_comparison
+from ptxsw.rewrites.straight_line import NO_SHARED_BASE, StraightLine
 
 _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
@@ -72,7 +77,6 @@ _MOST_BLOCKS = 24  # of a loop: `validate` follows every path through it
 
 _NOT_RUN = "the time for the symbolic run was over"
 _TOO_LARGE = "the loop has too many blocks, or several entries"
-_NO_LOOP = "it has no loop: each thread would gain only once"
 _NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
 _NO_SAVING = "no base or pointer would make the addresses of the loop with less"
 
@@ -82,16 +86,30 @@ class StrengthReduction:
 
     name: ClassVar[str] = "strength-reduction"
     summary: ClassVar[str] = (
-        "Addresses in loops are computed from few bases, if a test finds that no index wraps."
+        "Addresses are computed from few bases, in loops and without, if a test finds that no "
+        "index wraps."
     )
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
-        """Innermost loops whose addresses can be made with less."""
+        """Innermost loops whose addresses can be made with less; in a kernel without one, addresses
+        that can be made from one another."""
+        outcomes = list(self._loops(kernel))
+        # A kernel whose loops change is left with that: what is straight gains little beside them.
+        if not any(isinstance(outcome, Change) for outcome in outcomes):
+            straight = list(self._straight(kernel))
+            loop_of, block_of = kernel.trace.cfg.loop_of, kernel.trace.cfg.block_of
+            changed = {at for o in straight if isinstance(o, Change) for at in o.replaces}
+            loops = {loop_of.get(block_of[at]) for at in changed}
+            outcomes = [o for o in outcomes if loop_of.get(block_of[o.at]) not in loops]
+            outcomes += straight
+        for outcome in outcomes:
+            if kernel.explains or isinstance(outcome, Change):
+                yield outcome
+
+    def _loops(self, kernel: Kernel) -> Iterator[Change | Refusal]:
+        """What becomes of each innermost loop."""
         cfg = kernel.trace.cfg
-        told = kernel.explains
         reduced = pointers = tests = 0
-        if told and not cfg.loops:
-            yield from _refused(cfg, range(len(cfg.instructions)), _NO_LOOP)
         for header in sorted(cfg.innermost_loops):
             loop = cfg.loops[header]
             body = cfg.indices(sorted(loop.blocks))
@@ -101,7 +119,7 @@ class StrengthReduction:
             if reason not in (_TOO_LARGE, _NOT_RUN):
                 comparison = ending_comparison(cfg, loop, short=kernel.options.mode == "auto")
             if reason is not None and comparison is None:
-                yield from _refused(cfg, body, reason) if told else ()
+                yield from _refused(cfg, body, reason)
                 continue
             search = _Search(kernel, loop, reduced + 1, pointers)
             outcome = search.change() if reason is None else None
@@ -112,9 +130,20 @@ class StrengthReduction:
             elif isinstance(outcome, Change):
                 tests += 1
             if outcome is None:
-                yield from _refused(cfg, body, reason or _NO_SAVING) if told else ()
-            elif told or isinstance(outcome, Change):
+                yield from _refused(cfg, body, reason or _NO_SAVING)
+            else:
                 yield outcome
+
+    def _straight(self, kernel: Kernel) -> Iterator[Change | Refusal]:
+        """Addresses made from one another, wherever they stand."""
+        cfg, found = kernel.trace.cfg, False
+        for outcome in StraightLine(kernel).find():
+            found = True
+            # Of loops there is a reason already.
+            if isinstance(outcome, Change) or cfg.block_of[outcome.at] not in cfg.loop_of:
+                yield outcome
+        if not found and not cfg.loops:
+            yield from _refused(cfg, range(len(cfg.instructions)), NO_SHARED_BASE)
 
     def nothing(self, kernel: Kernel) -> str:
         """See `OwnSearch`."""
@@ -123,6 +152,10 @@ class StrengthReduction:
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+        # The stretches that stand twice come last: what is before them goes into both copies.
+        shared = [c.detail for c in changes if isinstance(c.detail, SharedBases)]
+        for detail in sorted(shared, key=lambda detail: bool(detail.extremes)):
+            write(builder, kernel.text, detail)
         return lower(builder, kernel.text, changes)
 
 

@@ -8,7 +8,8 @@ accesses are those of the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import meets
@@ -195,12 +196,14 @@ class PathPairs:
         self, cut: Cut, joint: tuple[Term, ...], old: Path, new: Path, differ: Differ
     ) -> None:
         """Compare the same paths again, run under the conditions of both: these may show that
-        stores lie apart. Raises Differ."""
+        stores lie apart, and that indices do not wrap. Raises Differ."""
         # A path that stands still was not run, so there is nothing to run again.
         if old.position == cut.old_position and old.ended.kind == "cut" and not old.touches:
             raise differ
-        olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self._context.images.places)
-        news = self.second_paths(cut, olds, joint)
+        with _written_alike(cut, self._prover.numbers(joint)):
+            start = cut.start(cut.old_position, joint)
+            olds = cut.old.runner.paths(start, self._context.images.places)
+            news = self.second_paths(cut, olds, joint)
         for a in olds:
             for b in news:
                 try:
@@ -236,6 +239,20 @@ class PathPairs:
         for pair in zip(old.places, new.places, strict=True):
             self._waiting_lanes.goes_on((cut.old_position, cut.new_position), pair)
             self._worklist.come_to(pair)
+
+
+@contextmanager
+def _written_alike(cut: Cut, written: Callable[[Term], Term] | None) -> Iterator[None]:
+    """Both texts run from a cut with their places in the same form, where one is given."""
+    runners = cut.old.runner, cut.new.runner
+    before = [runner.written for runner in runners]
+    for runner in runners if written is not None else ():
+        runner.written = written
+    try:
+        yield
+    finally:
+        for runner, form in zip(runners, before, strict=True):
+            runner.written = form
 
 
 def _opaque(condition: Term) -> set[Op]:

@@ -53,7 +53,7 @@ def test_a_report_says_of_each_rewrite_what_became_of_it(build: Build) -> None:
     (turn,) = json.loads(report.read_text())["kernels"]
     told = {one["rewrite"]: (one["changes"], one["reason"]) for one in turn["choice"]["rewrites"]}
     assert told["bank-conflicts"][0] == 1 and "wavefronts 28 to 5" in told["bank-conflicts"][1]
-    assert told["strength-reduction"] == (0, "it has no loop")
+    assert told["scalar-replacement"] == (0, "it has no loop")
 
 
 def test_a_build_with_a_line_at_the_end_can_be_ended(build: Build) -> None:

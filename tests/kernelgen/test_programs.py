@@ -10,6 +10,7 @@ from benchmarks.programs.cases import HERE, PROGRAMS
 from benchmarks.programs.flat import FLAT
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
+from benchmarks.programs.straight import STRAIGHT
 from ptxsw.parser import parse
 from ptxsw.simt.run import launch
 
@@ -27,7 +28,7 @@ FOUND = {
 def test_sources_and_texts_are_there() -> None:
     sources, texts = ({path.stem for path in (HERE / name).iterdir()} for name in ("cuda", "ptx"))
     assert set(PROGRAMS) == set(FOUND)
-    own = MEMORY | LOADS | ADDRESSES | FLAT
+    own = MEMORY | LOADS | ADDRESSES | FLAT | STRAIGHT
     for_gcc = {program.source for program in own.values() if program.compiler == "gcc-12"}
     assert sources == {*PROGRAMS, *(program.source for program in own.values())}
     assert {path.stem for path in (HERE / "openacc").iterdir()} == for_gcc
@@ -44,9 +45,9 @@ def test_program(name: str) -> None:
     assert rewritten.per_warp.lane_loads <= original.per_warp.lane_loads
 
 
-@pytest.mark.parametrize("name", MEMORY | LOADS)
+@pytest.mark.parametrize("name", MEMORY | LOADS | STRAIGHT)
 def test_program_agrees_with_numpy(name: str) -> None:
-    program = (MEMORY | LOADS)[name]
+    program = (MEMORY | LOADS | STRAIGHT)[name]
     module = parse(program.path.read_text())
     for make in program.launches:
         run = make()

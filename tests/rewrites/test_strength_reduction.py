@@ -340,9 +340,12 @@ def test_a_wide_index_at_each_end(text: str) -> None:
     ],
     ids=["step", "doubles", "square"],
 )  # fmt: skip
-def test_a_wide_index_that_does_not_grow_by_the_same_stays(text: str) -> None:
-    result = rewritten("strength-reduction", text)
-    assert (result.text, reasons(result)) == (text, [NO_SAVING])
+def test_a_wide_index_that_does_not_grow_by_the_same_is_no_pointer(text: str) -> None:
+    """What an iteration loads is made from one another all the same."""
+    new = made_of(text)
+    assert "%sw_pointer" not in new and "%sw_base" in new
+    assert is_proved(text, new)
+    assert run(new, 3, 100, 1) == run(text, 3, 100, 1)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +424,7 @@ def test_where_nothing_can_be_gained_it_is_said_to_who_asks() -> None:
             "no index is extended or multiplied in the loop: its addresses are pointers already",
         ),
         (operators()["matvec-nvcc"].path, "the loop has one access only"),
-        (FLAT["collapsed-nvcc"].path, "it has no loop: each thread would gain only once"),
+        (FLAT["collapsed-nvcc"].path, "no base would make its addresses with less"),
     ],
 )
 def test_what_compilers_leave_nothing_of(path: Path, reason: str) -> None:
