@@ -11,6 +11,7 @@ from benchmarks.programs.flat import FLAT
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from benchmarks.programs.straight import STRAIGHT
+from benchmarks.programs.unoptimized import UNOPTIMIZED
 from ptxsw.parser import parse
 from ptxsw.simt.run import launch
 
@@ -28,7 +29,7 @@ FOUND = {
 def test_sources_and_texts_are_there() -> None:
     sources, texts = ({path.stem for path in (HERE / name).iterdir()} for name in ("cuda", "ptx"))
     assert set(PROGRAMS) == set(FOUND)
-    own = MEMORY | LOADS | ADDRESSES | FLAT | STRAIGHT
+    own = MEMORY | LOADS | ADDRESSES | FLAT | STRAIGHT | UNOPTIMIZED
     for_gcc = {program.source for program in own.values() if program.compiler == "gcc-12"}
     assert sources == {*PROGRAMS, *(program.source for program in own.values())}
     assert {path.stem for path in (HERE / "openacc").iterdir()} == for_gcc
