@@ -50,16 +50,18 @@ class PointerSpaces:
     def __init__(self, cfg: Cfg, parameters: frozenset[str], size: int = 64) -> None:
         self._cfg, self._parameters, self._size = cfg, parameters, size
         self._blocks: ForwardAnalysis[State] = ForwardAnalysis(cfg, {}, self._through, _joined)
+        self._last: tuple[int, State] = -1, {}
 
     def before(self, position: int) -> State:
         """What registers hold before an instruction. Those that are missing hold anything."""
         if position >= len(self._cfg.instructions):
             return {}
         block = self._cfg.blocks[self._cfg.block_of[position]]
-        entry = self._blocks.at(block.number) or {}
-        return (
-            self._behind(range(block.start, position), entry) if position > block.start else entry
-        )
+        at, state = self._last
+        if not block.start <= at <= position:  # else on from where the last question was
+            at, state = block.start, self._blocks.at(block.number) or {}
+        self._last = position, self._behind(range(at, position), state)
+        return self._last[1]
 
     def at(self, position: int, register: object) -> Points:
         """What a register holds before an instruction."""

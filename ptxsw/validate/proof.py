@@ -26,6 +26,7 @@ from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path_pairs import PathPairs, no_steps
 from ptxsw.validate.proof_context import ProofContext
+from ptxsw.validate.relation import Trust
 from ptxsw.validate.spaces import Windows
 from ptxsw.validate.text import Text
 
@@ -176,11 +177,11 @@ class Validation:
         claimed = self._relation.claims.speaks_of_memory(pair[0])
         # With the `whole` symbolic run of the first kernel or without it, each strictly first. For
         # claims about memory, which mostly take the run, that comes first.
-        for whole, lenient in product((claimed, not claimed), (False, True)):
-            if lenient and not self._may_end_otherwise():
+        for whole, trust in product((claimed, not claimed), Trust):
+            if trust is not Trust.TERMS and not self._may_end_otherwise():
                 continue
             try:
-                cut = self._attempt(pair, lenient, whole)
+                cut = self._attempt(pair, trust, whole)
             except Differ as differ:
                 first, without = first or differ, without or differ.without
                 continue
@@ -194,17 +195,15 @@ class Validation:
         raise first
 
     def _may_end_otherwise(self) -> bool:
-        """May the last attempt end otherwise where parameters point to global memory?"""
-        if PARAMETERS_ARE_GLOBAL not in self.context.basis.allowed:
-            return False
+        """May the last attempt end otherwise where more tells the spaces of generic addresses?"""
         return self._windows is None or self._windows.met_generic
 
-    def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> Cut:
+    def _attempt(self, pair: Pair, trust: Trust, whole: bool) -> Cut:
         """Compare all paths."""
         self._windows = None
         self._pairs.whole = whole
         self._pairs.compare_by_bounds(None)
-        cut = self._relation.cut(pair, lenient=lenient, whole=whole)
+        cut = self._relation.cut(pair, trust=trust, whole=whole)
         self._windows = cut.old.runner.windows
         cut.view = self._lanes.view(pair)
         if cut.view is not None:

@@ -8,7 +8,9 @@ claim says (`claims.py`), what a load gave (`available_loads.py`), or what contr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from enum import IntEnum
 
+from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms.node import Term
 from ptxsw.validate.available_loads import AvailableLoads
@@ -25,6 +27,16 @@ from ptxsw.validate.runner import Runner
 from ptxsw.validate.spaces import Declared, Windows
 
 
+class Trust(IntEnum):
+    """What tells the space of a generic address, each what those before it do: the terms that it
+    is made of; that parameters point to global memory, where that may be assumed; the data flow of
+    the first text."""
+
+    TERMS = 0
+    PARAMETERS = 1
+    DATA_FLOW = 2
+
+
 class Relation:
     """What holds at pairs of places."""
 
@@ -38,27 +50,29 @@ class Relation:
     ) -> None:
         self._terms, self._prover, self._memory = basis.terms, basis.prover, basis.memory
         self._old, self._new, self._common = basis.old, basis.new, basis.common
-        self._declared, self._lanes = declared, lanes
+        self._declared, self._lanes, self._allowed = declared, lanes, basis.allowed
         self.claims = ClaimChecker(basis, claims)
         self.loads = AvailableLoads(basis, self.claims, layout)
-        tells = self._runners(lenient=False)[1].tells
+        tells = self._runners(Trust.TERMS)[1].tells
         self.extra = LiveThrough(basis, lanes, self.claims, tells)
 
-    def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
+    def _runners(self, trust: Trust) -> tuple[Runner, Runner]:
+        lenient = trust >= Trust.PARAMETERS and PARAMETERS_ARE_GLOBAL in self._allowed
         parameters = frozenset(self._declared.parameters) if lenient else frozenset()
         windows = Windows(self._terms, self._declared.spaces, self._declared.windows, parameters)
-        old, new = (
-            Runner(text.cfg, text.evaluator, self._memory, windows, witness=text is self._old)
-            for text in (self._old, self._new)
+        points = self._old.points_at if trust is Trust.DATA_FLOW else None
+        old, new = self._old, self._new
+        return (
+            Runner(old.cfg, old.evaluator, self._memory, windows, witness=True, points=points),
+            Runner(new.cfg, new.evaluator, self._memory, windows, witness=False),
         )
-        return old, new
 
-    def cut(self, pair: Pair, *, lenient: bool = False, whole: bool = False) -> Cut:
-        """What is known at a pair of places: with `lenient`, parameters are taken to be global;
-        with `whole`, all that a symbolic run of the first kernel knows counts."""
+    def cut(self, pair: Pair, *, trust: Trust = Trust.TERMS, whole: bool = False) -> Cut:
+        """What is known at a pair of places. With `whole`, all that a symbolic run of the first
+        kernel knows counts."""
         p, q = pair
         self._memory.aliases.forget_accesses()
-        old_runner, new_runner = self._runners(lenient)
+        old_runner, new_runner = self._runners(trust)
         live = self._common(pair)
         terms = self._lanes.common_terms(p, whole=whole)
         points = self._old.points(p)

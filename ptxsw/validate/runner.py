@@ -21,6 +21,7 @@ from ptxsw.facts.conditions import assumed, decided
 from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
+from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
 from ptxsw.terms import op
@@ -64,7 +65,8 @@ class Runner:
     `.nc`, so that nobody writes them. A `witness` shows by what it does where addresses lie.
     `origin` gives the bytes of the first text that correspond to those of an access, from these,
     what is known on the path, the instruction and the size of the access. `written` gives a place
-    in a form that equal ones share."""
+    in a form that equal ones share. `points` tells by data flow where a register points before an
+    instruction."""
 
     def __init__(
         self,
@@ -78,6 +80,7 @@ class Runner:
         warp: WarpView | None = None,
         origin: Callable[[Bytes, Sequence[Term], int, int], Bytes] | None = None,
         written: Callable[[Term], Term] | None = None,
+        points: Callable[[int, Reg], Points | None] | None = None,
     ) -> None:
         self.cfg = cfg
         self.evaluator = evaluator
@@ -89,6 +92,7 @@ class Runner:
         self._warp = warp
         self._origin = origin
         self.written = written
+        self._points = points
         self._true = self._terms.const(1, 1)
         self._besides = 0  # loads of bytes beside those that are read by `.nc`
 
@@ -249,13 +253,15 @@ class Runner:
         if guard is self._true and not isinstance(value, int):
             self.windows.shows(value, converted_space(instruction.modifiers))
 
-    def _target(self, path: Path, instruction: Instruction, size: int) -> Bytes:
+    def _target(self, path: Path, instruction: Instruction, index: int, size: int) -> Bytes:
         operand = isa.address(instruction)
         address = self.evaluator.address(operand, path.get)
         space = isa.space(instruction) or "generic"
         if self._witness and instruction.guard is None and not path.forked:
             self.windows.shows(address, space)
         target = self.windows.resolve(space, address, size)
+        if target.space == "generic" and self._points is not None and type(operand.base) is Reg:
+            target = self.windows.told(self._points(index, operand.base), target)
         if self.written is not None:
             target = Bytes(target.space, self.written(target.place), target.size)
         if self._origin is None:
@@ -272,7 +278,7 @@ class Runner:
         dests = [first] if type(first) is Reg else list(flatten((first,)))
         if count != len(dests):
             raise GiveUp("a load has another number of registers than of elements")
-        whole = self._target(path, instruction, size * count)
+        whole = self._target(path, instruction, index, size * count)
         given = (
             path.conditions if guard is self._true else assumed(path.conditions, guard, self._terms)
         )
@@ -344,7 +350,7 @@ class Runner:
         sources = list(flatten(instruction.operands[1:2]))
         if elements(instruction) != len(sources):
             raise GiveUp("a store has another number of values than of elements")
-        target = self._target(path, instruction, bits * len(sources) // 8)
+        target = self._target(path, instruction, index, bits * len(sources) // 8)
         parts = (self.evaluator.value(source, path.get, bits) for source in sources)
         value = reduce(lambda low, high: self._terms.concat(high, low), parts)
         if self._witness:
@@ -363,7 +369,7 @@ class Runner:
             return self._warp.run(path, instruction, index)
         if guard.variance is not Variance.UNIFORM or may_part(instruction):
             path.mask = None
-        what, operands = self._signature(path, instruction)
+        what, operands = self._signature(path, instruction, index)
         number, epoch = len(path.events), len(path.stores) - 1
         path.events.append(Event(index, instruction, what, operands, guard, epoch, path.mask))
         if clobbers(instruction):
@@ -379,7 +385,7 @@ class Runner:
         return self._terms.atom(name, self.evaluator.width(reg), Variance.LANE)
 
     def _signature(
-        self, path: Path, instruction: Instruction
+        self, path: Path, instruction: Instruction, index: int
     ) -> tuple[tuple[Any, ...], tuple[Term, ...]]:
         """What an event is, and its operands as values."""
         operands, modifiers = instruction.operands, instruction.modifiers
@@ -387,7 +393,7 @@ class Runner:
         values: list[Term] = []
         addresses = [o for o in operands if isinstance(o, Mem)]
         if instruction.opcode in _SPACE_MAY_DIFFER and len(addresses) == 1 and operands:
-            target = self._target(path, instruction, 0)
+            target = self._target(path, instruction, index, 0)
             told = (target.space,)
             modifiers = tuple(m for m in modifiers if m not in SPACE_WORDS)
             values.append(target.place)

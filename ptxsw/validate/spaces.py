@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
+from msgspec.structs import replace
+
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.facts.loads import CONSTANT
 from ptxsw.flow.pointer_spaces import Points
@@ -65,6 +67,15 @@ class Windows:
         if space == "global" and items:
             self._shown.setdefault(items, space)
 
+    def told(self, to: Points | None, target: Bytes) -> Bytes:
+        """The bytes of an access of which its terms tell no space, where data flow does."""
+        if to is Points.GLOBAL or (to is Points.PARAMETER and self._lenient):
+            self.assumed = self.assumed or to is Points.PARAMETER
+            return replace(target, space="global")
+        if to in _WINDOWS:
+            return self._in_window(_WINDOWS[to], target.place, target.size)
+        return target
+
     def points(self, unknown: Term, to: Points | None) -> None:
         """Note where a register of unknown value points, by the data flow of the first kernel."""
         if to is Points.GLOBAL:
@@ -98,9 +109,6 @@ class Windows:
         pointers = [t for t in bases if t not in self._windows and self._may_point(t)]
         if not windows and len(pointers) == 1 and pointers[0] in self._inside:
             return self._inside[pointers[0]], False
-        if not windows and not pointers:
-            choices = [t for t in bases if t.kind is op.ITE and may_hold_pointer(t, self._numbers)]
-            return self._of_both(*choices[0].args[1:]) if len(choices) == 1 else ("generic", False)
         told = {self._space(t) for t in pointers}
         if len(windows) == 1 and told <= {self._windows[windows[0]]}:
             return self._windows[windows[0]], False
@@ -109,11 +117,6 @@ class Windows:
         if not windows and self._from_parameters(items, pointers):
             return "global", True
         return "generic", False
-
-    def _of_both(self, yes: Term, no: Term) -> tuple[str, bool]:
-        """The space in which both of two pointers lie."""
-        (one, assumed), (other, also) = self._space_of(yes), self._space_of(no)
-        return (one, assumed or also) if one == other != "generic" else ("generic", False)
 
     def _in_window(self, space: str, address: Term, size: int) -> Bytes:
         """The bytes of a generic address that lies in a window."""

@@ -131,6 +131,10 @@ class Text:
         """Where registers point before an instruction."""
         return self._points.before(position)
 
+    def points_at(self, position: int, reg: Reg) -> Points:
+        """Where a register points before an instruction."""
+        return self._points.at(position, reg)
+
     @cached_property
     def _points(self) -> PointerSpaces:
         return PointerSpaces(self.cfg, self._parameters, self.module.address_size)

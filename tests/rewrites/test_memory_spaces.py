@@ -192,6 +192,22 @@ def test_one_of_several_parameters(form: str) -> None:
     ).text == text  # fmt: skip
 
 
+def test_a_stride_that_is_taken_off() -> None:
+    """In the sum of the address a parameter stands with a minus sign, and is no pointer there."""
+    text = kernel("""
+        ld.param.u64 %rd11, [in];
+        ld.param.u64 %rd12, [out];
+        cvt.u64.u32 %rd13, %r2;
+        add.s64 %rd14, %rd13, -1;
+        mul.lo.s64 %rd15, %rd14, %rd12;
+        add.s64 %rd16, %rd11, %rd15;
+        st.f32 [%rd16], %f1;
+    """)
+    result = rewritten("memory-spaces", text)
+    assert new_lines(text, result) == ["st.global.f32 [%rd16], %f1;"], reasons(result)
+    assert not is_proved(text, result.text.replace("st.global", "st.shared"))
+
+
 MIXED = TILES.replace("cvta.shared.u64 %rd13, %rd12", "ld.param.u64 %rd13, [in]")
 LOADED = TILES.replace("cvta.shared.u64 %rd13, %rd12", "ld.global.u64 %rd13, [%rd4]")
 
