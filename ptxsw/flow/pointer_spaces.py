@@ -163,7 +163,8 @@ def _loaded(instruction: Instruction, parameters: frozenset[str], size: int) -> 
     if isa.space(instruction) == "param" and isinstance(address, Mem):
         wide = (isa.access_type(instruction) or "")[1:] == str(size)
         base, whole = address.base, address.offset % (size // 8) == 0
-        if isinstance(base, Symbol) and base.name in parameters and whole and wide:
+        of_kernel = isinstance(base, Symbol) and base.name in parameters and not base.scope
+        if of_kernel and whole and wide:
             return Points.PARAMETER
     # Half a pointer is no pointer. Two halves make one by `mov.b64 {lo, hi}`, of which nothing is
     # known.

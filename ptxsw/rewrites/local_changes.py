@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
+from ptxsw.analysis.instruction_kinds import asked_anywhere
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.plan import Proof
 from ptxsw.changes.rule import Condition, LocalRule, RunTimeTest
@@ -18,6 +19,7 @@ from ptxsw.terms.solver import Proved
 
 BYPASSED = "the text has found that its operands do not fit 32 bits"
 CHEAP = "its divisor is a power of two"
+PARTED = "its operands are not known to fit, and a test would part lanes that the kernel asks for"
 UNTESTED = "; force tests them at run time"
 
 
@@ -29,9 +31,9 @@ def find(name: str, rules: Sequence[LocalRule], refusal: str, kernel: Kernel) ->
     names = {name for rule in rules for name in (*rule.names, *rule.others)}
     left = {at for at, instruction in enumerate(instructions) if instruction.name in names}
     search, found = _Search(kernel), dict[int, LocalChange]()
-    tests = kernel.options.mode == "force"
+    force, asks = kernel.options.mode == "force", asked_anywhere(kernel.trace.cfg)
     testable = {name for rule in rules if rule.test is not None for name in rule.names}
-    for rule, test in _tried(rules, tests=tests):
+    for rule, test in _tried(rules, tests=force and not asks):
         alone = ((at, None) for at in sorted(left) if instructions[at].name in rule.names)
         for at, beside in _pairs(rule, kernel, left) if rule.beside else alone:
             detail = search.applied(rule, at, beside, test=test)
@@ -41,8 +43,9 @@ def find(name: str, rules: Sequence[LocalRule], refusal: str, kernel: Kernel) ->
     yield from (_change(name, found[at]) for at in sorted(found))
     if kernel.explains:
         for at in sorted(left & search.looked_at):
-            untested = not tests and instructions[at].name in testable
-            reason = refusal + UNTESTED if untested else refusal
+            reason = refusal
+            if instructions[at].name in testable and (asks or not force):
+                reason = PARTED if asks else refusal + UNTESTED
             yield Refusal(name, at, search.reasons.get(at, reason))
 
 

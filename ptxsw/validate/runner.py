@@ -8,13 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ptxsw.analysis.instruction_kinds import (
-    SPACE_WORDS,
-    Kind,
-    clobbers,
-    kind,
-    may_part,
-)
+from ptxsw.analysis.instruction_kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
 from ptxsw.emulator.operand_reader import converted_space
 from ptxsw.emulator.state import elements
 from ptxsw.facts.conditions import assumed, decided
@@ -27,11 +21,7 @@ from ptxsw.ptx.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.evaluate import (
-    Evaluator,
-    is_integer_division,
-    shape,
-)
+from ptxsw.validate.evaluate import Evaluator, is_integer_division, shape
 from ptxsw.validate.memory import Memory, holds_first, stores_before, used_part
 from ptxsw.validate.memory_ssa import Bytes, Store
 from ptxsw.validate.outcome import GiveUp

@@ -39,6 +39,7 @@ def at_the_end(body: str, register: str) -> Points:
         # One that the loop loads anew.
         (RAW + LOOP.format("ld.global.u64 %rd6, [%rd6];"), Points.ANYTHING),
         (RAW + "ld.global.u64 %rd7, [%rd4];\nadd.s64 %rd6, %rd6, %rd7;", Points.ANYTHING),
+        ("{\n.param .b64 in;\nld.param.u64 %rd6, [in];\n}", Points.ANYTHING),  # of a call
         (RAW + "@%p1 mov.u64 %rd6, %rd4;", Points.PARAMETER),  # or to global memory
         (RAW + "@%p1 ld.global.u64 %rd6, [%rd4];", Points.ANYTHING),
         (RAW + "selp.b64 %rd6, %rd4, %rd5, %p1;", Points.GLOBAL),

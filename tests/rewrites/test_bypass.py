@@ -11,7 +11,7 @@ from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.sass import Sass
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
-from ptxsw.rewrites.local_changes import BYPASSED, CHEAP, UNTESTED
+from ptxsw.rewrites.local_changes import BYPASSED, CHEAP, PARTED, UNTESTED
 from ptxsw.simt import launch
 from tests.cost.conftest import made as assembled
 from tests.cost.conftest import tools
@@ -99,6 +99,7 @@ DONE:"""
         ("div.s64 %rd8, %rd6, -8;", CHEAP),
         ("mov.u64 %rd7, 64;\ndiv.u64 %rd8, %rd6, %rd7;", CHEAP),
         ("div.u64 %rd8, %rd6, 10000000000;", BYPASSED),
+        ("div.u64 %rd8, %rd6, %rd7;\nactivemask.b32 %r5;\nst.global.u32 [%rd5], %r5;", PARTED),
         ("mul.lo.s64 %rd8, %rd6, %rd7;", "its operands are not known to fit 32 bits"),
     ],
 )
