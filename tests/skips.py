@@ -77,7 +77,7 @@ def pytest_terminal_summary(
     reasons = skipped(config)
     if reasons:
         terminalreporter.write_line(line(reasons))
-    if config.cache is not None:
+    if getattr(config, "cache", None) is not None:
         config.cache.set(LAST, sorted(reasons))
 
 
