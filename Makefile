@@ -36,7 +36,8 @@ verify-all: $(VENV)/dev.stamp
 newest: $(VENV)/bin/python
 	$(MAKE) VENV=build/newest Z3=z3-solver build/newest/dev.stamp
 	build/newest/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e .
-	build/newest/bin/python -m pytest $(PYTEST_FLAGS) tests/terms tests/facts tests/semantics tests/validate tests/rewrites
+	build/newest/bin/python -m pytest $(PYTEST_FLAGS) tests/terms tests/facts tests/semantics tests/validate \
+	    tests/rewrites tests/verify tests/correctness
 
 ## check: style, types, import contracts
 check: lint types imports

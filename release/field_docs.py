@@ -21,7 +21,7 @@ class FieldDocs(Extension):
         home = cls.module.path
         if not home.startswith(_SAYING):  # others may need what is not installed
             return
-        kind = getattr(import_module(home), cls.name, None)
+        kind: Any = getattr(import_module(home), cls.name, None)
         if not hasattr(kind, "__struct_fields__"):
             return
         for name, said in described(kind).items():
