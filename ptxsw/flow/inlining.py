@@ -161,10 +161,10 @@ class _Inlining:
         shared = self._shared.setdefault(callee.name, base)
         moved = _Moved(callee, base, shared, call if self._elsewhere else None)
         given, results = _arguments(call)
-        end = Label("$after", call.span, base)
+        end, past = Label("$end", call.span, base), Label("$past", call.span, base)
         yield Open(base, call.span)
         if call.guard is not None:
-            yield _branch(call, end, Guard(call.guard.reg, not call.guard.negated))
+            yield _branch(call, past, Guard(call.guard.reg, not call.guard.negated))
         for formal, actual in zip(callee.params, given, strict=True):
             yield from moved.bound(formal, actual)
             if type(actual) is not Symbol:
@@ -173,10 +173,12 @@ class _Inlining:
             yield from moved.bound(formal, actual)
         own = tuple(moved.statements(end, with_shared=first))
         yield from self.expanded(own, (*around, callee.name))
+        yield end
         for formal, actual in zip(callee.returns, results, strict=True):
             if type(actual) is not Symbol:
                 yield _moving(call, moved.variable(formal), actual, enters=False)
-        yield end
+        if call.guard is not None:
+            yield past
         yield Close(base, call.span)
 
 

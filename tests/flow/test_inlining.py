@@ -131,6 +131,50 @@ def test_a_guarded_call_and_early_returns() -> None:
     assert first == second
 
 
+TWICE = f"""{ADD}.func (.param .b32 o) twice(.param .b32 i)
+{{
+    .reg .b32 %r<3>;
+    ld.param.b32 %r1, [i];
+    {{ .param .b32 a; st.param.b32 [a], %r1; .param .b32 b; st.param.b32 [b], %r1;
+    .param .b32 s; call (s), add, (a, b); ld.param.b32 %r2, [s]; }}
+    st.param.b32 [o], %r2;
+    ret;
+}}
+"""
+FUNCTIONS = {
+    "registers": ("call (%r2), f, (%r1, 7);",
+        ".func (.reg .b32 s) f(.reg .b32 a, .reg .b32 b) { add.u32 s, a, b; ret; }\n"),
+    "registers, in some threads": (
+        "mov.u32 %r2, 9; setp.eq.u32 %p1, %r1, 2; @%p1 call (%r2), f, (%r1);",
+        ".func (.reg .b32 s) f(.reg .b32 a) { add.u32 s, a, 1; ret; }\n"),
+    "in a function": (call("twice", "%r1", result="%r2"), TWICE),
+    "in a loop": (f"""mov.u32 %r2, 0; mov.u32 %r4, 0;
+        L: {call("add", "%r2", "%r1", result="%r2")} add.u32 %r4, %r4, 1;
+        setp.lt.u32 %p1, %r4, 5; @%p1 bra L;""", ADD),
+    "a structure": ("""{ .param .align 8 .b8 s[16]; st.param.b64 [s], %d2;
+        st.param.b32 [s+8], %r1; .param .b32 q; call (q), f, (s); ld.param.b32 %r2, [q]; }""",
+        """.func (.param .b32 o) f(.param .align 8 .b8 i[16]) { .reg .b32 %r<3>; .reg .b64 %d;
+        ld.param.u64 %d, [i]; ld.param.u32 %r1, [i+8]; cvt.u32.u64 %r2, %d;
+        add.u32 %r1, %r1, %r2; st.param.b32 [o], %r1; ret; }\n"""),
+    "the lowest byte": (call("f", "%r1", result="%r2"),
+        """.func (.param .b32 o) f(.param .b32 i) { .reg .b16 %h; .reg .b32 %r;
+        ld.param.u8 %h, [i]; cvt.u32.u16 %r, %h; st.param.b32 [o], %r; ret; }\n"""),
+    "a table of branches, twice": (
+        call("f", "%r1", result="%r2") + call("f", "%r2", result="%r2"),
+        """.func (.param .b32 o) f(.param .b32 i) { .reg .b32 %r<3>; ld.param.b32 %r1, [i];
+        and.b32 %r1, %r1, 1; T: .branchtargets A, B; brx.idx %r1, T; A: mov.u32 %r2, 5; bra E;
+        B: mov.u32 %r2, 8; E: st.param.b32 [o], %r2; ret; }\n"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "ahead"), FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_compute_the_same_where_they_are_called(body: str, ahead: str) -> None:
+    text = module(f"{body} st.global.u32 [%d1], %r2;", ahead)
+    assert "call" not in names(whole(text))
+    first, second = runs(text)
+    assert first == second
+
+
 CALLS_THAT_STAY = {
     "in a circle": ".func f(.param .b32 a) { call f, (1); ret; }\n",
     "elsewhere": ".extern .func f(.param .b32 a);\n",
