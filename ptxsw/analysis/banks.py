@@ -25,10 +25,16 @@ def unpermuted(words: Iterable[int]) -> list[int]:
 
 
 class Banks:
-    """How many words lie in each bank, of which `banks_of` tells."""
+    """How many words lie in each bank, of which `banks_of` tells. `exclusive`: the bank of a word
+    is a sum of its bits by exclusive or (`passes`)."""
 
-    def __init__(self, banks_of: Callable[[Iterable[int]], list[int]] = unpermuted) -> None:
-        self._banks_of = banks_of
+    def __init__(
+        self,
+        banks_of: Callable[[Iterable[int]], list[int]] = unpermuted,
+        *,
+        exclusive: bool = True,
+    ) -> None:
+        self._banks_of, self.exclusive = banks_of, exclusive
         self._of_pass: dict[frozenset[int], int] = {}
 
     def wavefronts(self, addresses: Offsets, size: int) -> int:

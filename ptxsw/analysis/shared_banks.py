@@ -109,6 +109,8 @@ class BankTraffic(Struct, frozen=True, dict=True):
         """Passes through the banks for one warp on average."""
         if not self.requests:
             return 0.0
+        if not banks.exclusive:
+            return sum(banks.wavefronts(r, self.size) for r in self.requests) / len(self.requests)
         return banks.total(self.passes) / len(self.requests)
 
     @cached_property

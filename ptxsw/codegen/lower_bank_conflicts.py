@@ -82,8 +82,7 @@ def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> t
             builder.before(access.at, *code.lines)
             instruction = cfg.instructions[access.at]
             builder.replace(access.at, _with_address(text, instruction, register, more))
-        own = detail.permutation.granule if detail.permutation.arrays else ROW
-        edits += [_whole_rows(array, own) for array in detail.arrays]
+        edits += [_whole_rows(array, detail.permutation) for array in detail.arrays]
     return tuple(edits)
 
 
@@ -100,9 +99,10 @@ def has_whole_rows(array: Variable, align: int = ROW) -> bool:
     return (array.align or 1) % align == 0 and array.size % ROW == 0
 
 
-def _whole_rows(array: Variable, least: int) -> Edit:
-    """The declaration of an array of whole rows that is aligned to `least` bytes."""
-    rows = -(-array.size // ROW) * ROW
-    align = max(least, array.align or 1)
+def _whole_rows(array: Variable, permutation: Permutation) -> Edit:
+    """The declaration of an array of whole rows, each with its padding if there is any."""
+    rows = -(-array.size // ROW)
+    size = permutation.of(rows * ROW) if permutation.padded else rows * ROW
+    align = max(permutation.granule if permutation.arrays else ROW, array.align or 1)
     linkage = "".join(f".{word} " for word in array.linkage)
-    return Edit(array.span, f"{linkage}.shared .align {align} .b8 {array.name}[{rows}];")
+    return Edit(array.span, f"{linkage}.shared .align {align} .b8 {array.name}[{size}];")

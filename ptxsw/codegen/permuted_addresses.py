@@ -229,6 +229,9 @@ class PermutedAddresses(Struct):
         key = (array, base, self.values.of(base, at), offset, in_row, most, self._block)
         if key in self._addresses:
             return self._addresses[key]
+        if self.permutation.padded:
+            self._addresses[key] = self._padded(array, base, offset, in_row, at)
+            return self._addresses[key]
         element = self.values.element(base, at, array, most)
         start = self._once((array,), "array", "mov.u32", array)
         if element is None or offset % (1 << element.scale):
@@ -244,6 +247,20 @@ class PermutedAddresses(Struct):
         placed = self._once((image, array), "placed", "add.s32", image, start)
         self._addresses[key] = placed, more
         return self._addresses[key]
+
+    def _padded(self, array: str, base: Reg, offset: int, in_row: bool, at: int) -> Address:
+        """The address of what lies so far in a padded array: as much further on as rows begin
+        before it."""
+        low, granule = offset % ROW, self.permutation.granule
+        start = self._once((array,), "array", "mov.u32", array)
+        held = self._low(base, at)
+        before = self._once((held, array), "distance", "sub.s32", _name(held), start)
+        if low and not in_row:
+            before = self._once((before, offset), "distance", "add.s32", before, offset)
+        # A pointer may lie before its array, where its accesses have positive offsets.
+        row = self._once((before, "row"), "row", "shr.s32", before, ROW.bit_length() - 1)
+        placed = self._once((held, row), "padded", "mad.lo.s32", row, granule, _name(held))
+        return placed, offset if low and not in_row else self.permutation.of(offset)
 
     def _of_number(self, array: str, distance: int) -> Address:
         """The same of a place that is known."""

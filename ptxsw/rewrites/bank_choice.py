@@ -48,7 +48,8 @@ class PermutationCosts(Struct, frozen=True, dict=True):
     """What all permutations are judged by. `dynamic` names the arrays of dynamic size, `narrow`
     are those that have to get whole rows. `joined` gives the accesses that ptxas generates if
     granules of so many bytes stay together. `arrays` names for each access the array from whose
-    start it is permuted; none where all memory is, from 0 on. `whole`: is all memory permuted?"""
+    start it is permuted; none where all memory is, from 0 on. `whole`: is all memory permuted?
+    `padded`: rows get padding, and no words are exchanged."""
 
     kernel: Kernel
     dynamic: tuple[str, ...]
@@ -57,6 +58,7 @@ class PermutationCosts(Struct, frozen=True, dict=True):
     joined: Callable[[int], Sequence[BankTraffic]]
     arrays: Mapping[int, str] = {}
     whole: bool = True
+    padded: bool = False
 
     @cached_property
     def stays(self) -> Banks:
@@ -89,6 +91,10 @@ def ways(traffic: BankTraffic, count: Callable[[Offsets, int], int] = wavefronts
     )
 
 
+def _banks(permutation: Permutation) -> Banks:
+    return Banks(permutation.banks_of, exclusive=not permutation.padded)
+
+
 class PermutationChoice(Struct, frozen=True):
     """A permutation, and what it saves and adds for a warp that runs once through the kernel."""
 
@@ -112,7 +118,7 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation in family(scene):
         granule, shifts = kind = permutation.granule, len(permutation.shifts)
-        banks = Banks(permutation.banks_of)
+        banks = _banks(permutation)
         with_fewer = shortlist.get((granule, shifts - 1), (before, None))[0]
         best_yet = shortlist.get(kind, (with_fewer, None))[0]
         after = _total(scene.after(permutation), banks, best_yet)
@@ -176,10 +182,13 @@ def family(scene: PermutationCosts) -> Iterator[Permutation]:
         # granule's number. A smaller shift would mix in bits that the permutation itself changes,
         # and it would no longer be its own inverse.
         first = ROW.bit_length() - size.bit_length()
+        own = tuple(dict.fromkeys(scene.arrays.values()))
+        if scene.padded:
+            yield Permutation((first,), ROW - size, (), own, padded=True)
+            continue
         shifts = range(first, first + _SHIFTS)
         pairs = ((a, b) for a in shifts for b in shifts if a < b)
         for chosen in (*((s,) for s in shifts), *pairs):
-            own = tuple(dict.fromkeys(scene.arrays.values()))
             yield Permutation(chosen, ROW - size, scene.dynamic, own)
 
 
@@ -214,7 +223,7 @@ def _no_worse(
 def permuted_banks(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
     """The change, with what a report says of each access."""
     old, new = scene.before, scene.after(permutation)
-    stays, moved = scene.stays, Banks(permutation.banks_of)
+    stays, moved = scene.stays, _banks(permutation)
     before, after = _shares(old, stays), _shares(new, moved)
     changed = {at for at, count in before.items() if count != after.get(at)}
     banks, banks_after = _worst(old, stays, changed), _worst(new, moved, changed)

@@ -11,6 +11,8 @@ The same permutation at every access of the kernel moves the whole memory one to
 to be sure that every access is seen: nothing has to be known of indices, aliasing or races.
 If one may not be, because an array's address gets away, others are permuted alone, each from its
 own start (`analysis/array_accesses.py`): no access may leave its array then.
+Or a granule of nothing is put behind each row of an array, if that takes fewer instructions: what
+an address adds in whole rows stays a number then.
 Arrays get whole rows. Dynamic memory, whose size only the launch gives, is permuted where it
 consists of whole rows, which is asked once where the kernel begins.
 
@@ -133,16 +135,24 @@ def _decided(
     arrays = shared_arrays(kernel.trace)
     reason = _obstacle(kernel, arrays)
     own = _own_scene(kernel, arrays, alone=reason is None)
-    choice = reason or _choice(whole)
-    if own is None:
-        return whole, choice
-    other = _choice(own)
-    if reason is not None:
-        return own, other
+    scene, choice = whole, reason or _choice(whole)
+    other = None if own is None else _choice(own)
     # From the start of the only array it may be the same for fewer instructions.
-    if isinstance(choice, PermutationChoice) and isinstance(other, PermutationChoice):
-        return (own, other) if other < choice else (whole, choice)
-    return whole, choice
+    if own is not None and other is not None and (reason is not None or _fewer(other, choice)):
+        scene, choice = own, other
+    padded = _own_scene(kernel, arrays, alone=False, padded=True)
+    other = None if padded is None else _choice(padded)
+    if padded is None or not isinstance(other, PermutationChoice):
+        return scene, choice
+    beats = isinstance(choice, str) or other.ends.sum < choice.ends.sum
+    return (padded, other) if beats else (scene, choice)
+
+
+def _fewer(one: PermutationChoice | str, other: PermutationChoice | str) -> bool:
+    """Do both the same, one for fewer instructions?"""
+    if isinstance(one, str) or isinstance(other, str):
+        return False
+    return one < other
 
 
 def _choice(scene: PermutationCosts) -> PermutationChoice | str:
@@ -165,11 +175,12 @@ def _hottest(scene: PermutationCosts) -> int:
 
 
 def _own_scene(
-    kernel: Kernel, arrays: Sequence[Variable], *, alone: bool
+    kernel: Kernel, arrays: Sequence[Variable], *, alone: bool, padded: bool = False
 ) -> PermutationCosts | None:
     """The same of those arrays that can be permuted one by one, each from its own start; None where
     there are none, or no conflicts. `alone`: only if that is all shared memory, from one place."""
-    cfg, own = kernel.trace.cfg, _own_arrays(kernel, arrays)
+    cfg = kernel.trace.cfg
+    own = _padded_arrays(kernel, arrays) if padded else _own_arrays(kernel, arrays)
     one_place = len(own) == len(arrays) and len({a.is_dynamic or a.name for a in own}) == 1
     if alone and not (one_place and (own[0].is_dynamic or _folds(kernel))):
         return None
@@ -192,12 +203,24 @@ def _own_scene(
     return PermutationCosts(
         kernel,
         tuple(a.name for a in own if a.is_dynamic),
-        tuple(a for a in own if not a.is_dynamic and not has_whole_rows(a, GRANULES[0])),
+        tuple(a for a in own if padded or not (a.is_dynamic or has_whole_rows(a, GRANULES[0]))),
         in_row,
         cache(Joinable(cfg, traffic, in_row).joined),
         built_on,
         alone,
+        padded,
     )
+
+
+def _padded_arrays(kernel: Kernel, arrays: Sequence[Variable]) -> Sequence[Variable]:
+    """Those that can be padded and have room for it: a launch sizes dynamic memory for what is
+    beside it."""
+    own = _own_arrays(kernel, arrays)
+    most = Permutation((3,), ROW - GRANULES[0], (), ("",), padded=True)
+    grown = sum(most.of(-(-array.size // ROW) * ROW) - array.size for array in own)
+    size = sum(-(-array.size // GRANULES[0]) * GRANULES[0] for array in arrays)
+    fits = not any(array.is_dynamic for array in arrays) and size + grown <= STATIC
+    return own if fits else ()
 
 
 def _folds(kernel: Kernel) -> bool:

@@ -17,6 +17,7 @@ from ptxsw.facts.bit_sums import BitSums
 from ptxsw.facts.equality import Equality
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ptx import isa
+from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import (
     Function,
     Instruction,
@@ -28,7 +29,8 @@ from ptxsw.ptx.ir import (
     leaves,
 )
 from ptxsw.ptx.isa import Effect
-from ptxsw.terms.node import Term
+from ptxsw.terms import op
+from ptxsw.terms.node import Term, ones, split
 from ptxsw.terms.substitution import substitute
 from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.memory_ssa import Bytes, multiple
@@ -38,6 +40,7 @@ from ptxsw.validate.path import Path
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
 _SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 _ADDRESS = 32  # bits of an address in shared memory
+_FARTHEST = 1 << 16  # rows between a pointer and what its access adds
 
 
 class SharedLayout:
@@ -46,9 +49,11 @@ class SharedLayout:
 
     def __init__(
         self, permutation: Permutation, evaluator: Evaluator, equality: Equality,
-        module: Module, function: Function,
+        module: Module, function: Function, before: Iterable[Variable],
     ) -> None:  # fmt: skip
+        """`before` are the arrays of the first text, all else is of the second."""
         self.permutation = permutation
+        self._sizes = {(v.name, v.scope): v.size for v in before}
         self._terms, self._equality = evaluator.terms, equality
         self._evaluator = evaluator
         arrays = list(shared_arrays(module, function))
@@ -61,8 +66,10 @@ class SharedLayout:
             raise GiveUp("the permutation leaves an array of dynamic size out of account")
         least = permutation.granule if permutation.arrays else ROW
         for variable in moved:
-            if not variable.is_dynamic and not _has_whole_rows(variable, least):
+            if not variable.is_dynamic and not _has_whole_rows(variable, least, permutation):
                 raise GiveUp(f"{variable.name} does not consist of whole rows of {ROW} bytes")
+            if permutation.padded and self._last(variable) >= variable.size:
+                raise GiveUp(f"{variable.name} has no room for its padding")
         self._facts = [
             multiple(self._terms, evaluator.symbol(v.name, v.scope), least)
             for v in moved
@@ -89,6 +96,8 @@ class SharedLayout:
         array: wherever it goes, it is permuted."""
         starts = {v.is_dynamic or v.name for v in self._own}
         alone = len(self._own) == len(self._all) and len(starts) == 1
+        if self.permutation.padded:
+            return False
         return alone and _stray((*old.instructions, *new.instructions)) is None
 
     def _check_own(self, old: Cfg, new: Cfg) -> None:
@@ -146,9 +155,42 @@ class SharedLayout:
                 return Bytes("shared", old, target.size)
         facts = tuple(dict.fromkeys((*self._facts, *given)))
         for old, image in images:
-            if self._same(image, place, facts):
+            inside = self._inside(old, array)
+            if self._same(image, place, (*facts, *inside)) or self._same_rows(image, place):
                 return Bytes("shared", old, target.size)
         raise Differ("a shared address is not the permuted one", None, index)
+
+    def _last(self, variable: Variable) -> int:
+        """Where the last byte of an array goes."""
+        return self.permutation.of(self._sizes[variable.name, variable.scope] - 1)
+
+    def _inside(self, place: Term, array: Name | None) -> Sequence[Term]:
+        """What the assumption says that no access leaves its array, for arrays that are padded."""
+        if array is None or not self.permutation.padded:
+            return ()
+        far = self._terms.sub(self._low(place), self._low(self._evaluator.symbol(*array)))
+        return (self._terms.ult(far, self._terms.const(self._sizes[array], _ADDRESS)),)
+
+    def _same_rows(self, image: Term, place: Term) -> bool:
+        """Is the second a padded address that the access adds a number to? `x + 300` lies two rows
+        behind the row of `x`, if 44 bytes more stay in the row; it lies in the array, so that
+        nothing wraps."""
+        padding, terms = self.permutation.granule, self._terms
+        if not self.permutation.padded:
+            return False
+        number, items = split(terms.sub(place, image))
+        rows = {wrapped(factor, _ADDRESS): row for row, factor in items}
+        if rows.keys() != {padding, -padding} or len(items) != 2:
+            return False
+        before, behind = (_of_row(rows[factor]) for factor in (padding, -padding))
+        if before is None or behind is None:
+            return False
+        distance = terms.sub(behind, before)
+        if distance.kind is not op.CONST:
+            return False
+        more, low = divmod(wrapped(distance.value, _ADDRESS), ROW)
+        near = abs(more) < _FARTHEST and (ones(before) & (ROW - 1)) + low < ROW
+        return near and wrapped(number, _ADDRESS) == padding * more
 
     def _same(self, image: Term, place: Term, facts: Sequence[Term]) -> bool:
         same = self._answers.get((image, place))
@@ -198,6 +240,9 @@ class SharedLayout:
 
     def _permuted(self, place: Term) -> Term:
         terms = self._terms
+        if self.permutation.padded:
+            row = terms.ashr(place, terms.const(ROW.bit_length() - 1, _ADDRESS))
+            return terms.add(place, terms.scale(row, self.permutation.granule))
         field: Term | None = None
         for shift in self.permutation.shifts:
             moved = terms.lshr(place, terms.const(shift, _ADDRESS))
@@ -221,6 +266,17 @@ class SharedLayout:
         for condition in whole[1:]:
             both = terms.and_(both, condition)
         return terms.ite(both, mask, terms.const(0, _ADDRESS))
+
+
+def _of_row(row: Term) -> Term | None:
+    """The distance, as a signed number, of which a term is the number of its row."""
+    shifted = row.args[0] if row.kind is op.SEXT else None
+    if shifted is None or shifted.kind is not op.EXTRACT:
+        return None
+    first = ROW.bit_length() - 1
+    whole = shifted.args[0]
+    ends = shifted.value == first and shifted.width + first == whole.width == _ADDRESS
+    return whole if ends else None
 
 
 def _stray(instructions: Iterable[Instruction]) -> Instruction | None:
@@ -302,9 +358,9 @@ def _own(permutation: Permutation, arrays: Sequence[Variable]) -> tuple[Variable
     raise GiveUp("arrays of dynamic size lie at one place, and not all of them are permuted")
 
 
-def _has_whole_rows(variable: Variable, align: int) -> bool:
-    size = variable.size
-    whole = (variable.align or 1) % align == 0 and size > 0 and size % ROW == 0
+def _has_whole_rows(variable: Variable, align: int, permutation: Permutation) -> bool:
+    size, row = variable.size, permutation.of(ROW) if permutation.padded else ROW
+    whole = (variable.align or 1) % align == 0 and size > 0 and size % row == 0
     return whole and set(variable.linkage) <= {"visible"}
 
 

@@ -16,7 +16,7 @@ from ptxsw.validate.cut_point_map import CutPointMap, Worklist
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.lanes import KernelLanes
-from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.layout import SharedLayout, shared_arrays
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.relation import Relation
@@ -63,7 +63,10 @@ def _layout(
     basis: Basis, permutation: Permutation, module: Module, function: Function
 ) -> SharedLayout:
     """How the second text's shared memory is that of the first."""
-    layout = SharedLayout(permutation, basis.old.evaluator, basis.equality, module, function)
+    before = shared_arrays(basis.old.module, basis.old.function)
+    layout = SharedLayout(
+        permutation, basis.old.evaluator, basis.equality, module, function, before
+    )
     texts = basis.old.cfg, basis.new.cfg
     layout.check(*texts)
     if permutation.arrays and not layout.is_whole(*texts) and not basis.rest_on(IN_ARRAYS):

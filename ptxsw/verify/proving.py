@@ -46,6 +46,10 @@ def layouts(module: Module, first: Function, second: Function) -> Iterator[Permu
     chosen = [some for count in counts for some in combinations(shifts, count)]
     yield from islice(_permutations(chosen, masks, dynamic), _MOST)
     own = _named(module, second, added)
+    padding = {n for n in _numbers(added, "mad") if n in (4, 8, 16)} if own else ()
+    for size in sorted(padding) if 7 in shifts else ():
+        shift = ROW.bit_length() - size.bit_length()
+        yield Permutation((shift,), ROW - size, (), own, padded=True)
     # Where numbers of elements are permuted, the mask has as many bits less.
     scaled = dict.fromkeys(m << scale for scale in range(5) for m in masks if m << scale < ROW)
     sized = tuple(name for name in dynamic if name in own)

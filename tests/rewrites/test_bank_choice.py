@@ -171,10 +171,10 @@ def test_tiles_of_the_corpus(path: object) -> None:
 
 @pytest.mark.skipif(not NUMBA.is_file(), reason="no corpus")
 def test_numbas_product_of_doubles() -> None:
-    """Its stores could end without conflict, but only by a granule that splits 16 joined loads of
-    its inner product in two."""
+    """By a granule of padding none conflicts; exchanges would leave two stores 2-way, or split 16
+    joined loads of its inner product in two."""
     run = passed(text_of(NUMBA), block=(16, 16))
-    assert sorted((one.before, one.after, one.least) for one in left(run)) == [(16, 2, 1)] * 2
+    assert left(run) == [] and chosen(run)[0].permutation.padded
     accesses = chosen(run)[0].accesses
     assert max(access.before for access in accesses) == 32
 
