@@ -175,12 +175,13 @@ class _Slots:
 
     def _comes_first(self, writer: int, reg: Reg) -> bool:
         """Is a register written on all ways to where it is read?"""
-        cfg = self._cfg
-        return all(
-            (index > writer if cfg.block_of[index] == cfg.block_of[writer] else
-             cfg.dominates(cfg.block_of[writer], cfg.block_of[index]))
+        cfg, above = self._cfg, self._cfg.block_of[writer]
+        return above in cfg.rank and all(
+            index > writer
+            if cfg.block_of[index] == above
+            else cfg.dominates(above, cfg.block_of[index])
             for index in self._readers.get(reg, ())
-        )  # fmt: skip
+        )
 
     @cached_property
     def _readers(self) -> Mapping[Reg, list[int]]:

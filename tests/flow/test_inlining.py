@@ -230,6 +230,8 @@ MEMORY = {
         @%p1 add.u64 %d3, %d3, 4; st.local.u32 [%d3], %r1; ld.local.u32 %r2, [a];""",
     "an address that may not be there yet": """setp.eq.u32 %p1, %r1, 0; @%p1 bra L;
         mov.u64 %d3, a; L: st.local.u32 [%d3], %r1; ld.local.u32 %r2, [a];""",
+    "an address that nobody computes": """bra M; L: mov.u64 %d3, a; M: st.local.u32 [%d3], %r1;
+        ld.local.u32 %r2, [a];""",
     "in another space": "st.u32 [%SPL], %r1; ld.local.u32 %r2, [a];",
 }  # fmt: skip
 
