@@ -206,17 +206,31 @@ def test_wrong_addresses_are_not_proved(right: str, wrong: str) -> None:
     assert not isinstance(proof(text, good.replace(right, wrong), OWN), Proved)
 
 
-@pytest.mark.parametrize("more", ["st.shared.u32 [%r15], %r8;", "st.global.u64 [%rd2], %rd9;"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        "st.shared.u32 [%r15], %r8;",
+        "mov.u64 %rd9, tile;\ncvta.shared.u64 %rd9, %rd9;\nst.global.u64 [%rd2], %rd9;",
+        "mov.u64 %rd9, tile;\ncvta.shared.u64 %rd9, %rd9;\nld.u32 %r12, [%rd9];",
+        "cp.async.ca.shared.global [%r9], [%rd1], 4;",
+        "shfl.sync.bfly.b32 %r12, %r8, 1, 31, -1;",
+        "setp.lt.u32 %p1, %r8, %r15;",
+        "selp.b32 %r12, %r8, %r15, %p1;\nld.shared.u32 %r13, [%r12];",
+        "mov.u32 %r12, 64;\nst.shared.u32 [%r12], %r2;",
+        "atom.shared.exch.b32 %r12, [%r15], %r9;",
+        "mbarrier.init.shared.b64 [%r8], 1;",
+        "mov.u32 %r12, %total_smem_size;",
+    ],
+)
 def test_an_address_that_gets_away_is_not_proved(more: str) -> None:
-    """Whoever loads it would find the tile as it was."""
-    setup = "mov.u64 %rd9, tile;\ncvta.shared.u64 %rd9, %rd9;"
-    text, good = (
-        tile(f"{COPY}add.s64 %rd9, %rd9, 0;"),
-        made(tile(f"{COPY}add.s64 %rd9, %rd9, 0;")).text,
-    )
-    wrong = [one.replace("add.s64 %rd9, %rd9, 0;", f"{setup}\n{more}") for one in (text, good)]
-    outcome = proof(wrong[0], wrong[1], OWN)
-    assert not isinstance(outcome, Proved)
+    """Whoever has it would find the tile as it was, or another array in its place."""
+    marked = f"{COPY}\nadd.s32 %r16, %r2, 0;"
+    text = tile(marked)
+    good = made(text).text
+    assert isinstance(proof(text, good, OWN), Proved)
+    wrong = [one.replace("add.s32 %r16, %r2, 0;", more) for one in (text, good)]
+    assert wrong[0] != text
+    assert not isinstance(proof(wrong[0], wrong[1], OWN), Proved)
 
 
 def test_an_array_that_does_not_have_whole_rows() -> None:
