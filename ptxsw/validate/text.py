@@ -140,8 +140,9 @@ class Text:
         return PointerSpaces(self.cfg, self._parameters, self.module.address_size)
 
     def block(self, position: int) -> int:
-        """The block that begins at a position."""
-        return self._block_at[position]
+        """The block that begins at a position, or else holds it."""
+        begun = self._block_at.get(position)
+        return self.cfg.block_of[position] if begun is None else begun
 
     def begins(self, position: int) -> bool:
         """Does a block begin there?"""

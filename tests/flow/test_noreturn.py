@@ -101,14 +101,16 @@ def test_only_the_function_that_says_so() -> None:
 
 
 def test_what_is_rewritten_is_proved(tmp_path: Path) -> None:
-    """Loads on either side of the call: those before it do not serve those behind JOIN."""
+    """Loads on either side of the call: those before it do not serve those behind JOIN; one before
+    the branch serves both."""
     call = "ld.global.f32 %f3, [%rd1]; st.global.f32 [%rd2], %f3; call.uni raise_bounds;"
     source = text(call=call).replace("bar.sync 0;", "ld.global.f32 %f4, [%rd1];")
     (tmp_path / "k.ptx").write_text(source)
     made = ptxsw("optimize", tmp_path / "k.ptx", "-o", tmp_path / "out.ptx", "--mode", "force")
     assert made.returncode == 0, made.stderr.decode()
     written = (tmp_path / "out.ptx").read_text()
-    assert "ld.global.f32 %f4" in written
+    assert "mov.b32 %f4, %f3" not in written
+    assert written.index("ld.global.f32 %sw_before1, [%rd1];") < written.index("@%p1 bra FAIL")
     done = ptxsw("verify", tmp_path / "k.ptx", tmp_path / "out.ptx")
     assert (done.returncode, done.stdout.split()[0]) == (0, b"proved")
 

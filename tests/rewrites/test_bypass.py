@@ -243,7 +243,10 @@ MOST = {("div",): 40, ("rem",): 40, ("div", "rem"): 48}
 """Instructions that a thread with small operands executes, of the whole kernel."""
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+SLOW = [pytest.param(arch, marks=pytest.mark.slow) for arch in ("sm_75", "sm_90")]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_120", *SLOW])
 @pytest.mark.parametrize("operations", MOST)
 def test_small_operands_take_the_short_way(
     assembled: Callable[[str, str], Sass], arch: str, operations: tuple[str, ...]
