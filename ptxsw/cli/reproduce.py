@@ -28,22 +28,28 @@ class Format(StrEnum):
 
 @app.command()
 def reproduce(
-    what: Annotated[What, typer.Argument(show_default=False)] = What.all,
+    what: Annotated[
+        What,
+        typer.Argument(
+            metavar="[table2|figure2|figure3]", show_default=False, help="Default: all three."
+        ),
+    ] = What.all,
     operator: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="One of the paper's operators; again for more."),
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
 ) -> None:
-    """Do the figures of the paper again, which this installation carries the operators for.
+    """Show the figures of the paper that shuffles come from, beside ours.
 
-    The paper is "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code" (CC 2023).
-    table2: shuffles among loads, their mean distance and the seconds of the analysis. figure2: how
-    fast each operator is with shuffles (PTXASW), without the loads of corner lanes (NO CORNER) and
-    without all loads that shuffles serve (NO LOAD), as it was timed and as it is predicted.
-    figure3: what held them up. Without one of these: all three, in some minutes. No GPU is used.
+    The paper is "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code" (CC 2023); its
+    operators come with ptxsw, so nothing else is needed, and no GPU. table2: shuffles among loads,
+    their mean distance, and how long the analysis takes. figure2: how fast each operator is with
+    shuffles (PTXASW), without the loads of corner lanes (NO CORNER), and without all loads that
+    shuffles serve (NO LOAD), as it was timed and as it is predicted. figure3: what held them up.
+    Without an argument: all three, in a few minutes.
 
-    Exit 0: each figure of table2 is the paper's, or its reason is known; 1: one is not.
+    Exit 0: each figure of table2 is the paper's, or the reason is told; 1: one has no reason.
 
     \b
       ptxsw reproduce table2
