@@ -39,7 +39,8 @@ class Versions:
         if choice.version not in self._loaded:
             loaded = self._driver.load(choice.text, choice.kernel, arch)
             self._loaded[choice.version] = loaded
-        self._driver.launch(self._loaded[choice.version], grid, block, arguments, shared)
+        kernel = self._loaded[choice.version]
+        self._driver.launch(kernel, grid, block, arguments, choice.shared)
         return choice.version
 
 

@@ -28,9 +28,10 @@ from ptxsw.codegen.lower_registers import lower
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import cubin
 from ptxsw.cost.gpu import find
-from ptxsw.cost.occupancy import limits, occupancy, register_steps
+from ptxsw.cost.occupancy import occupancy, register_steps
 from ptxsw.gpu.driver import Driver, GpuError, image
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Variant, measure
+from ptxsw.gpu.padding import steps_down
 from ptxsw.gpu.problem import PreparedLaunch
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
@@ -130,24 +131,10 @@ def limits_of(text: str, entry: str, shape: Shape) -> Iterator[Variant]:
 def paddings(shape: Shape, there: float) -> Iterator[int]:
     """Bytes of shared memory of a block with which one block fewer is resident, again and again;
     where that is fewer than the blocks that are `there` for a multiprocessor."""
-    most, shared = limits(shape.arch).block_shared, shape.shared
-    while True:
-        resident = occupancy(
-            shape.arch, block_threads=shape.threads, registers=shape.registers, shared=shared
-        )
-        step = next(
-            (
-                s
-                for s in resident.next_steps
-                if s.resource == "shared" and s.blocks < resident.blocks
-            ),
-            None,
-        )
-        if resident.blocks <= 1 or step is None or step.at > most:
-            return
-        shared = step.at
-        if step.blocks < there:
-            yield shared
+    steps = steps_down(
+        shape.arch, threads=shape.threads, registers=shape.registers, shared=shape.shared
+    )
+    return (shared for blocks, shared in steps if blocks < there)
 
 
 def _point(way: str, row: Measured, shape: Shape, shared: int, there: float) -> Point:

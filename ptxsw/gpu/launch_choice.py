@@ -40,9 +40,12 @@ class LaunchChoice(Struct, frozen=True):
     """The version of a kernel for a launch. `text` is the PTX to load, the very input where the
     original is to run, and `kernel` the name of the kernel in it. `scheme` and `form` name the
     version as `ptxsw tune` does ("keep" and "keep": the original). `speedup` is the original's time
-    over this version's, as measured, 1.0 for the original. `measured`: was a launch with blocks of
-    this shape measured? If not, the version is the one that was best over all launches. `reason`
-    is a sentence."""
+    over this version's, as measured, 1.0 for the original. `shared` are bytes of dynamic shared
+    memory of a block to launch it with: the launch's own, or more that nobody uses, where the
+    original was fastest with fewer resident blocks ("padded=75776"). More than 48 KiB have to be
+    allowed (`CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`). `measured`: was a launch with
+    blocks of this shape measured? If not, the version is the one that was best over all launches.
+    `reason` is a sentence."""
 
     text: str
     kernel: str
@@ -53,12 +56,15 @@ class LaunchChoice(Struct, frozen=True):
     scheme: str
     form: str
     speedup: float
+    shared: int
     measured: bool
     reason: str
 
     @property
     def version(self) -> str:
-        """A name of its own for each version of the kernel, to keep what was loaded."""
+        """A name of its own for each text of the kernel, to keep what was loaded."""
+        if store.padding(self.scheme) is not None:
+            return f"{KEEP} {KEEP}"
         return f"{self.scheme} {self.form}".strip()
 
     def __str__(self) -> str:
@@ -78,9 +84,9 @@ def choose(
     `kernel` is a PTX text, and `entry` the kernel's PTX or C++ name in it, where there are several.
     `launch` is the shape of its blocks (threads along x, y and z, or fewer axes), a `Launch`, or an
     object of the form that `ptxsw tune --launch` takes, of which the block and the dynamic shared
-    memory count: a version that spills registers to shared memory is no choice for a launch that
-    passes some. `arch` is that of the device (default: the text's target). `tuned` is the file of
-    results (default: the one that `ptxsw tune` writes to).
+    memory count: a version that spills registers to shared memory, or is padded, is no choice for
+    a launch that passes some. `arch` is that of the device (default: the text's target). `tuned` is
+    the file of results (default: the one that `ptxsw tune` writes to).
 
     A version is made and proved when it is first chosen, and kept for later calls. What was not
     measured, or is not made by this version of ptxsw, stays the original. Raises ParseError;
@@ -98,19 +104,19 @@ def choose(
     if asked is None:
         raise ValueError("the text names no target: give arch, such as sm_90")
     result = _result(known.text, store.same_arch(asked), tuned)
-    made = _Made(kernel, known.name, asked, shape)
+    made = _Made(kernel, known.name, asked, shape, shared)
     if result is None:
         return made.original(f"nothing was measured for it on {asked}: ptxsw tune measures")
     rows = [
         row
         for row in _rows(known.name, result, shape)
-        if _is_known(row.scheme, row.form) and not (shared and _spills(row.scheme))
+        if _is_known(row.scheme, row.form) and not (shared and _takes_shared(row.scheme))
     ]
     if rows:
-        return made.version(fastest(rows), result, is_measured=True)
+        return made.version(fastest(rows, padded=True), result, is_measured=True)
     reason = f"blocks of {_sizes(shape)} were not measured; over all launches {_best(result)}"
     overall = VariantChoice(result.scheme, result.form, result.speedup, reason)
-    if shared and _spills(result.scheme):
+    if shared and _takes_shared(result.scheme):
         return made.original(f"{reason}; but it spills to shared memory, which the launch takes")
     return made.version(overall, result, is_measured=False)
 
@@ -174,11 +180,14 @@ def _rows(kernel: str, result: Tuned, shape: Shape) -> Iterator[Measured]:
 def _is_known(scheme: str, form: str) -> bool:
     """Is a version made of rewrites that there are? Those of a plugin may not be loaded."""
     named = Tuned(scheme, form, 1.0, "", "").rewrites
-    return scheme == ORIGINAL or {one.name for one in every()}.issuperset(named)
+    is_text = scheme != ORIGINAL and store.padding(scheme) is None
+    return not is_text or {one.name for one in every()}.issuperset(named)
 
 
-def _spills(scheme: str) -> bool:
-    """May a version take shared memory that its text does not declare?"""
+def _takes_shared(scheme: str) -> bool:
+    """May a version take shared memory that the text does not declare?"""
+    if store.padding(scheme) is not None:
+        return True
     parts = [part.partition("=") for part in scheme.split("+")]
     return any(name == REGISTERS and ("shared" in to or not to) for name, _, to in parts)
 
@@ -190,13 +199,14 @@ class _Made(Struct, frozen=True):
     kernel: str
     arch: str
     block: Shape
+    shared: int
 
     def original(self, reason: str, *, is_measured: bool = False) -> LaunchChoice:
         return self._choice(self.text, VariantChoice(KEEP, KEEP, 1.0, reason), is_measured)
 
     def version(self, choice: VariantChoice, result: Tuned, *, is_measured: bool) -> LaunchChoice:
         """The version that was chosen; the original where it cannot be made."""
-        if choice.kept:
+        if choice.kept or store.padding(choice.scheme) is not None:
             return self._choice(self.text, choice, is_measured)
         if not _is_known(choice.scheme, choice.form):
             return self.original(f"{choice}; but that is not made of it here")
@@ -208,9 +218,10 @@ class _Made(Struct, frozen=True):
         return self._choice(text, choice, is_measured)
 
     def _choice(self, text: str, choice: VariantChoice, is_measured: bool) -> LaunchChoice:
+        shared = store.padding(choice.scheme) or self.shared
         return LaunchChoice(
             text, self.kernel, store.same_arch(self.arch), self.block, choice.scheme, choice.form,
-            choice.speedup, is_measured, str(choice),
+            choice.speedup, shared, is_measured, str(choice),
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import ptxsw
 from ptxsw.gpu.driver import Device, Shape
 from ptxsw.gpu.measure import ORIGINAL, Measured
 from ptxsw.ptx.errors import naming
-from ptxsw.toolchain.tuned import KEEP, Timing, Tuned
+from ptxsw.toolchain.tuned import KEEP, Timing, Tuned, padding
 
 LEAST_GAIN = 0.02
 """A variant that is not this much faster is not worth having."""
@@ -48,10 +48,11 @@ def _name(scheme: str, form: str) -> str:
     return f"{scheme} {form}".strip()
 
 
-def choose(rows: Sequence[Measured]) -> VariantChoice:
+def choose(rows: Sequence[Measured], *, padded: bool = False) -> VariantChoice:
     """The variant with the best geometric mean of its speed-ups over all problems that gave the
-    original's bits in each, is faster by more than the noise, and slower in none by more."""
-    rows = [r for r in rows if not r.bound]
+    original's bits in each, is faster by more than the noise, and slower in none by more. `padded`
+    launches are no text: a build cannot choose them, a launch can."""
+    rows = [r for r in rows if not r.bound and (padded or padding(r.scheme) is None)]
     noise = max((r.noise for r in rows if r.noise is not None), default=0.0)
     names = dict.fromkeys((r.scheme, r.form) for r in rows if r.scheme != ORIGINAL)
     best, best_slower = None, None

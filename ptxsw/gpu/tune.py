@@ -19,6 +19,7 @@ from ptxsw.gpu import upper_bound
 from ptxsw.gpu.driver import Driver, GpuError, Shape
 from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
+from ptxsw.gpu.padding import paddings
 from ptxsw.gpu.problem import PreparedLaunch, from_launch
 from ptxsw.gpu.results import VariantChoice, chart, choose, plain, tuned, write_csv
 from ptxsw.parser import parse
@@ -29,7 +30,7 @@ from ptxsw.report import model
 from ptxsw.rewrites import REGISTERS, every, named
 from ptxsw.rewrites.base import TOGETHER
 from ptxsw.toolchain.ptxas import AssemblyError
-from ptxsw.toolchain.tuned import Tuned, same_arch, store
+from ptxsw.toolchain.tuned import PADDED, Tuned, same_arch, store
 from ptxsw.verify.launches import Launch
 
 
@@ -224,6 +225,7 @@ def _tune_one(
                 driver, function, candidates, problem, arch=arch, effort=request.effort,
                 step=lambda variant: step(f"{function.name} {variant}"),
             )  # fmt: skip
+            rows += _padded(driver, function, candidates[0], problem, arch, request.effort, rows)
         except (Unfit, AssemblyError) as error:
             left_out.append(f"blocks of {'x'.join(map(str, problem.block))}: {error}")
     if not rows:
@@ -233,6 +235,25 @@ def _tune_one(
         function.name, tuple(rows), choice, tuned(rows, choice, driver.device, function.name),
         left_out=tuple(left_out),
     )  # fmt: skip
+
+
+def _padded(
+    driver: Driver,
+    function: Function,
+    original: Variant,
+    problem: PreparedLaunch,
+    arch: str,
+    effort: Effort,
+    rows: Sequence[Measured],
+) -> Iterator[Measured]:
+    """The original in launches with fewer resident blocks (`padding`)."""
+    whole = next(row for row in reversed(rows) if row.scheme == ORIGINAL)
+    for shared in paddings(original.text, function.name, problem, arch):
+        padded = replace(problem, shared=shared)
+        (row,) = measure(driver, function, [original], padded, arch=arch, effort=effort)
+        if row.seconds and whole.seconds:
+            speedup = whole.seconds / row.seconds
+            yield replace(row, scheme=f"{PADDED}={shared}", speedup=speedup)
 
 
 def _problems(

@@ -23,6 +23,8 @@ from ptxsw.ptx.text_files import parsed
 from ptxsw.toolchain.settings import tuned_file
 
 KEEP = "keep"
+PADDED = "padded"
+"""The original with dynamic shared memory that nobody uses: "padded=75776" bytes of a block."""
 SCHEMA = 1
 
 
@@ -75,7 +77,7 @@ class Tuned(Struct, frozen=True):
         return frozenset(
             name
             for timing in self.timings
-            if not timing.form and timing.scheme != "original"
+            if not timing.form and timing.scheme != "original" and padding(timing.scheme) is None
             for name in _rewrites(timing.scheme)
         )
 
@@ -84,6 +86,12 @@ class Tuned(Struct, frozen=True):
         if (self.scheme, self.form) == (KEEP, KEEP):
             return f"{place}: nothing is faster than the original"
         return f"{place}: {self.speedup:.3f} times as fast with {self.scheme} {self.form}".rstrip()
+
+
+def padding(scheme: str) -> int | None:
+    """Bytes of dynamic shared memory that a variant is padded with; None where it is not."""
+    name, _, count = scheme.partition("=")
+    return int(count) if name == PADDED and count.isdigit() else None
 
 
 def _rewrites(scheme: str) -> tuple[str, ...]:
