@@ -194,7 +194,7 @@ def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
     for instruction, often, alone in zip(kernel.instructions, times, single, strict=True):
         once[instruction.pipe] += alone
         index = at.get(instruction.ptx)
-        if index is not None and cfg.block_of[index] in cold:
+        if index is not None and cfg.block_of[index] in cold and instruction.predicate:
             pipes[UNKNOWN] += often  # issued, and predicated off
             continue
         pipes[instruction.pipe] += often

@@ -137,11 +137,7 @@ def _scene(
     places = [at.get(instruction.ptx) for instruction in code.instructions]
     origins = tuple([None if place is None else cfg.block_of[place] for place in places])
     flow = code.routines[0].flow
-    cold = frozenset(
-        block.number
-        for block in flow.blocks
-        if fallback and _is_cold(code.of_block(block), origins[block.start : block.end], fallback)
-    )
+    cold = _cold_blocks(code, places, origins, fallback) if fallback else frozenset[int]()
     depths = {block.number: len(flow.loops_around(block.number)) for block in flow.blocks}
     loops = [len(cfg.loops_around(block.number)) for block in cfg.blocks]
     hot = [block for block in flow.blocks if block.number not in cold]
@@ -162,22 +158,32 @@ def _scene(
     return _Scene(cfg, origins, depths, deepest, copies, cold, fallback)
 
 
-def _is_cold(
-    instructions: Sequence[MachineInstruction],
+def _cold_blocks(
+    code: MachineKernel,
+    places: Sequence[int | None],
     origins: Sequence[int | None],
     fallback: frozenset[int],
-) -> bool:
-    """Does a block of machine code hold the way of a failed test alone? Where ptxas makes both
-    ways one after the other, their accesses are under predicates."""
-    ours = [
-        not instruction.predicate
-        for instruction, origin in zip(instructions, origins, strict=True)
-        if origin in fallback and instruction.width is not None
-    ]
-    if ours:
-        return any(ours)
-    cold = [origin in fallback for origin in origins if origin is not None]
-    return any(cold) and sum(cold) * 2 > len(cold)
+) -> frozenset[int]:
+    """The blocks of machine code that hold the way of a failed test alone. Where ptxas makes both
+    ways one after the other, their accesses are under predicates, or serve both ways. An access of
+    other code that is made in no other block shows that all come by."""
+    blocks = code.routines[0].flow.blocks
+    within = Counter(place for b in blocks for place in {*places[b.start : b.end]})
+    cold = set()
+    for block in blocks:
+        inside = range(block.start, block.end)
+        known = [(origins[n] in fallback, n) for n in inside if origins[n] is not None]
+        accesses = [(ours, n) for ours, n in known if code.instructions[n].width is not None]
+        if any(ours for ours, _ in accesses):
+            sure = [(ours, n) for ours, n in accesses if not code.instructions[n].predicate]
+            is_cold = any(ours for ours, _ in sure) and not any(
+                within[places[n]] == 1 for ours, n in sure if not ours
+            )
+        else:
+            is_cold = sum(ours for ours, _ in known) * 2 > len(known)
+        if is_cold:
+            cold.add(block.number)
+    return frozenset(cold)
 
 
 def _copies(counted: Iterable[tuple[MachineInstruction, int | None]], cfg: Cfg) -> dict[int, int]:

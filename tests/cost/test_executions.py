@@ -96,6 +96,43 @@ def test_the_way_of_a_failed_test_does_not_count(made: Made) -> None:
     assert executed(made, text)["STG"] == counted["STG"] - 1
 
 
+MERGED = (
+    head()
+    + """.visible .entry k(.param .u64 in)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<4>;
+	.reg .f32 %f<8>;
+	.reg .b64 %rd<4>;
+	ld.param.u64 %rd1, [in];
+	cvt.u32.u64 %r1, %rd1;
+	and.b32 %r1, %r1, 7;
+	setp.ne.s32 %p1, %r1, 0;
+	@%p1 bra $sw_slow1;
+	ld.global.v2.f32 {%f1, %f2}, [%rd1];
+	bra.uni $sw_done1;
+$sw_slow1:
+	ld.global.f32 %f1, [%rd1];
+	ld.global.f32 %f2, [%rd1+4];
+$sw_done1:
+	ld.global.f32 %f3, [%rd1];
+	ld.global.f32 %f4, [%rd1+4];
+	fma.rn.f32 %f1, %f1, %f3, %f2;
+	add.f32 %f1, %f1, %f4;
+	st.global.f32 [%rd1+8], %f1;
+	ret;
+}
+"""
+)
+
+
+def test_what_serves_both_ways_counts(made: Made) -> None:
+    """ptxas makes one load of that of a failed test and the one behind it, for all threads: then it
+    is no way of a failed test, and neither is what stands beside it."""
+    found = executed(made, MERGED)
+    assert (found["LDG"], found["STG"], found["EXIT"]) == (3, 1, 1)
+
+
 # ---------------------------------------------------------------- stalls
 
 
