@@ -15,8 +15,8 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 ARCH = "sm_90"
 NOISE = 0.02
 CLEAR = 0.03
-"""So much faster is worth the 5 % of instructions or wavefronts that auto asks for: `edges` by clang
-is 2 % faster and saves 4.8 %."""
+"""What saves less than the 5 % that auto asks for may be faster by as much: `edges` by clang is, by
+2 %."""
 NOT_FORESEEN = {"kernelgen-matvec"}
 """Slower, though nothing that is counted says so: each lane loads vectors of a row of its own."""
 
