@@ -33,6 +33,7 @@ _WARPS = 4  # looked at in each block
 _FEW = 300  # accesses; of kernels with more one warp is looked at
 _ITERATIONS = 10  # of a loop
 _FACTORS = (1, 2, 32)  # of values for what only the run knows: some are whole rows of banks
+_MOST_BITS = 33  # by which an index is shifted
 _LARGEST = 2000  # nodes of a term that is evaluated
 _STEPS = frozenset({"shl", "shr"})
 _COPIES = frozenset({"mov", "cvt"})
@@ -121,16 +122,17 @@ class BankTraffic(Struct, frozen=True, dict=True):
 
 def bank_traffic(
     trace: Trace, blocks: Sequence[Block], places: Mapping[str, int], end: int | None = None,
-    only: Collection[int] | None = None,
+    only: Collection[int] | None = None, *, likely: bool = False,
 ) -> tuple[BankTraffic, ...]:  # fmt: skip
     """The shared accesses of a kernel in blocks of some shapes, or `only` some of them; `places`
     are the addresses of its arrays, by the names of their atoms. No lane accesses what lies outside
-    them, up to `end`."""
+    them, up to `end`. `likely`: a number of bits that only the run knows is taken to be the least
+    that tells the threads of a block apart."""
     shared = [
         a for a in trace.accesses if a.space == "shared" and (only is None or a.index in only)
     ]
     warps = _WARPS if len(shared) <= _FEW else 1
-    scene = _Scene(blocks, places, end, trace.cfg.instructions, warps)
+    scene = _Scene(blocks, places, end, trace.cfg.instructions, warps, likely=likely)
     return tuple(_traffic(trace.cfg, access, scene.requests(access)) for access in shared)
 
 
@@ -233,9 +235,11 @@ class _Scene:
         end: int | None,
         instructions: Sequence[Instruction],
         warps: int,
+        *,
+        likely: bool = False,
     ) -> None:
         self._blocks, self._places, self._end = blocks, places, end
-        self._instructions = instructions
+        self._instructions, self._likely = instructions, likely
         self._lanes = WarpLanes(tuple(blocks), warps)
         self._columns = WarpColumns(self._lanes, self._value)
 
@@ -272,6 +276,9 @@ class _Scene:
             known = dict.fromkeys(self._columns.requests(address, taking))
             inside = known if self._end is None else dict.fromkeys(_below(self._end, known))
             return inside or None
+        # By the values that are tried all bits would be shifted out.
+        if len(free) == 1 and _counts_bits(free[0], address):
+            return self._shifted(free[0], address, tested)
         trials = []
         for factor in _FACTORS:
             chosen = {t: factor * Random(str(n)).randint(1, 64) for n, t in enumerate(free)}
@@ -281,6 +288,30 @@ class _Scene:
         # of wavefronts, the access counts as unknown.
         counted = {tuple(wavefronts(one, size) for one in trial) for trial in trials}
         return dict.fromkeys(trials[0]) if len(counted) == 1 else None
+
+    def _shifted(
+        self, leaf: Term, address: Term, conditions: frozenset[Term]
+    ) -> Collection[Offsets] | None:
+        """The same of an address in which something is shifted by a number of bits."""
+        if not self._likely:
+            return None
+        chosen = {leaf: self._bits(leaf, address, conditions)}
+        columns = WarpColumns(self._lanes, self._value, chosen)
+        return dict.fromkeys(columns.requests(address, self._columns.taking(conditions))) or None
+
+    def _bits(self, leaf: Term, address: Term, conditions: Iterable[Term]) -> int:
+        """The least number of bits at which the threads of whole blocks access most places inside
+        the arrays, as where an index of so many bits is turned round."""
+        whole = _Scene(self._blocks, self._places, self._end, (), MOST_THREADS // LANES)
+        taking, most, best = whole._columns.taking(conditions), 0, 0
+        for bits in range(_MOST_BITS):
+            columns = WarpColumns(whole._lanes, whole._value, {leaf: bits})
+            requests = columns.requests(address, taking)
+            inside = requests if self._end is None else _below(self._end, requests)
+            places = len({place for one in inside for place in one})
+            if places > most:
+                most, best = places, bits
+        return best
 
     def _is_left_out(self, conditions: Iterable[Term]) -> bool:
         """Does no thread of the whole blocks meet some conditions?"""
@@ -329,6 +360,19 @@ class _Scene:
 
     def _may_be_known(self, leaf: Term) -> bool:
         return self._fixed(leaf) or self._steps(leaf) or leaf.variance <= Variance.ROW
+
+
+def _counts_bits(leaf: Term, address: Term) -> bool:
+    """Does an address depend on a leaf as a number of bits alone, by which something is shifted?"""
+    work, seen = [address], set[Term]()
+    while work:
+        node = work.pop()
+        if node is leaf:
+            return False
+        if node not in seen:
+            seen.add(node)
+            work += node.args[:1] if node.kind in op.SHIFTS else node.args
+    return True
 
 
 def _below(end: int, requests: Iterable[Offsets]) -> list[Offsets]:

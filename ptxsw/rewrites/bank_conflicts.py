@@ -116,7 +116,7 @@ def scene_of(kernel: Kernel) -> PermutationCosts:
     arrays = shared_arrays(kernel.trace)
     at, end = places(arrays)
     shapes = block_shapes(kernel.trace, kernel.block_shape)
-    traffic = bank_traffic(kernel.trace, shapes, at, end)
+    traffic = bank_traffic(kernel.trace, shapes, at, end, likely=_likely(kernel))
     fixed = tuple(a for a in arrays if not a.is_dynamic)
     in_row = in_rows(kernel.trace, frozenset(map(atom, fixed)))
     return PermutationCosts(
@@ -160,6 +160,11 @@ def _choice(scene: PermutationCosts) -> PermutationChoice | str:
     return _too_little_known(scene) or best(scene)
 
 
+def _likely(kernel: Kernel) -> bool:
+    """May what only the run knows be guessed? Mode auto makes what certainly pays."""
+    return kernel.options.mode == "force"
+
+
 def scene_behind(kernel: Kernel, permutation: Permutation) -> PermutationCosts:
     """What a permutation that was chosen was judged by."""
     arrays = shared_arrays(kernel.trace)
@@ -196,7 +201,9 @@ def _own_scene(
         mine = {at for at in shared if (array.name, array.scope) in accesses.of(at)}
         built_on |= dict.fromkeys(mine, array.name)
         end = None if array.is_dynamic else array.size
-        traffic += bank_traffic(kernel.trace, shapes, {atom(array): 0}, end, mine)
+        traffic += bank_traffic(
+            kernel.trace, shapes, {atom(array): 0}, end, mine, likely=_likely(kernel)
+        )
     if not any(ways(t) > 1 for t in traffic):
         return None
     in_row = in_rows(kernel.trace, frozenset(map(atom, own)))

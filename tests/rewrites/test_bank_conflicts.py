@@ -681,6 +681,32 @@ def test_addresses_that_nobody_knows_must_not_matter_most() -> None:
     assert told == "the addresses of the most frequent accesses are not known"
 
 
+REVERSAL = """
+    .shared .align 4 .b8 tile[4096];
+    mov.u32 %r4, tile;
+    mad.lo.u32 %r5, %r2, 4, %r4;
+    st.shared.u32 [%r5], %r2;
+    bar.sync 0;
+    sub.u32 %r6, 32, %r1;
+    brev.b32 %r7, %r2;
+    shr.u32 %r8, %r7, %r6;
+    mad.lo.u32 %r9, %r8, 4, %r4;
+    ld.shared.u32 %r10, [%r9];
+    st.global.u32 [%rd5], %r10;
+"""
+
+
+@pytest.mark.parametrize("threads", [1024, 256])
+def test_an_index_whose_bits_are_turned_round(threads: int) -> None:
+    """By a number of bits that only the run knows: as many as tell the threads of a block apart.
+    Mode auto guesses nothing."""
+    text = kernel(REVERSAL).replace("\n{", f"\n.reqntid {threads}, 1, 1\n{{", 1)
+    assert worst(made(text)) == (threads // 32, 1)
+    options = Options(rewrites=("bank-conflicts",), assume=WHOLE)
+    (told,) = reasons(optimize(text, options))
+    assert told == "its bank conflicts depend on what only the run knows"
+
+
 def test_what_no_block_executes_need_not_be_known() -> None:
     """As the rest of a loop that nvcc has unrolled, where the block divides the iterations."""
     text = kernel(
