@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 GROUPS = {
-    "Look": ("check", "rule", "analyze", "report", "predict", "reproduce"),
+    "Look": ("check", "rule", "analyze", "report", "predict", "reproduce", "lsp"),
     "Rewrite": ("optimize", "rewrites", "verify", "run", "tune"),
     "Build": ("exec", "env", "toolkit", "assemble", "doctor", "cache"),
 }

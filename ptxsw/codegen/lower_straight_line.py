@@ -51,7 +51,7 @@ class MadeValue(Struct, frozen=True):
         return (*self.factors, *summands, *(value for _, value in self.operands))
 
 
-class Extremes(Struct, frozen=True):
+class ExtremeIndices(Struct, frozen=True):
     """An index and what lies around it do not wrap: `index` plus `above` is at most `most`, and
     `index` at least `below` plus `least`. All values have 32 bits and are read as unsigned, their
     factors are above 0."""
@@ -71,7 +71,7 @@ class SharedBases(Struct, frozen=True):
     moved: tuple[tuple[int, Value, int], ...]
     made: tuple[MadeValue, ...]
     stretch: tuple[int, int] = (0, 0)
-    extremes: tuple[Extremes, ...] = ()
+    extremes: tuple[ExtremeIndices, ...] = ()
     tested: int = 0
 
     def facts(self, line: Line) -> Mapping[str, Any]:
@@ -183,7 +183,9 @@ def _added(
 # ---------------------------------------------------------------- the test
 
 
-def _tested(new: New, extremes: Iterable[Extremes], names: Sequence[str], lines: list[str]) -> str:
+def _tested(
+    new: New, extremes: Iterable[ExtremeIndices], names: Sequence[str], lines: list[str]
+) -> str:
     """The predicate that no index wraps; `lines` get the test."""
     holds = ""
     for one in extremes:
@@ -198,7 +200,7 @@ def _tested(new: New, extremes: Iterable[Extremes], names: Sequence[str], lines:
 
 
 def _tests(
-    new: New, one: Extremes, names: Sequence[str], lines: list[str]
+    new: New, one: ExtremeIndices, names: Sequence[str], lines: list[str]
 ) -> Iterator[tuple[str, str]]:
     """The comparisons of one index, in 32 bits where it has numbers alone around it."""
     index, wide = _name(one.index, names), ""

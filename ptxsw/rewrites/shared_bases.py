@@ -25,7 +25,7 @@ _NEAREST = 24  # bases from which another one is tried to be made
 _MOST_PARTS = 3  # of what two bases differ by
 
 
-class Place(Struct, frozen=True):
+class PlacedAccess(Struct, frozen=True):
     """An access, what its register holds, and where its base may be shared."""
 
     access: StraightAccess
@@ -47,17 +47,17 @@ class _Base(Struct, frozen=True):
     before the others on all ways."""
 
     sum: Polynomial
-    members: tuple[Place, ...]
+    members: tuple[PlacedAccess, ...]
 
     @property
-    def lead(self) -> Place:
+    def lead(self) -> PlacedAccess:
         return self.members[0]
 
     def reaches(self, number: int) -> bool:
         """Are all members near enough to `sum + number`?"""
         return all(abs(self.offset(m, number)) < FARTHEST for m in self.members)
 
-    def offset(self, member: Place, number: int) -> int:
+    def offset(self, member: PlacedAccess, number: int) -> int:
         """How far a member lies behind `sum + number`."""
         return wrapped(member.number + member.access.offset - number, member.width)
 
@@ -71,7 +71,7 @@ class _Given(Struct, frozen=True):
     number: int
 
 
-class Plan(Struct):
+class BasePlan(Struct):
     """What is made, by region: the values, and the accesses with their new addresses. `price` are
     the instructions that it adds, `moved` the accesses that need their own addresses no more."""
 
@@ -101,7 +101,7 @@ class Planner:
     values that a region has in any case."""
 
     def __init__(
-        self, sums: StraightSums, places: Iterable[Place], cost: IterationCost,
+        self, sums: StraightSums, places: Iterable[PlacedAccess], cost: IterationCost,
         begun: Mapping[Hashable, Callable[[], Values]],
     ) -> None:  # fmt: skip
         self._sums, self._cost, self._begun = sums, cost, begun
@@ -109,7 +109,7 @@ class Planner:
         self._roots: Mapping[Hashable, int] = {}
         self._apart: dict[tuple[int, int], Polynomial] = {}
 
-    def best(self) -> Plan | None:
+    def best(self) -> BasePlan | None:
         """A plan; None where there are too many bases."""
         if len(self._bases) > MOST_BASES:
             return None
@@ -118,7 +118,7 @@ class Planner:
         other = self._improved() if self._roots else plan
         return other if other.total < plan.total else plan
 
-    def _improved(self) -> Plan:
+    def _improved(self) -> BasePlan:
         """A plan where a base stays whose own arithmetic costs no more than making it anew."""
         plan = self._plan(frozenset())
         own, moved = set[int](), plan.accesses
@@ -131,9 +131,9 @@ class Planner:
                 moved, cost = less, more
         return self._plan(frozenset(own)) if own else plan
 
-    def _plan(self, own: frozenset[int]) -> Plan:
+    def _plan(self, own: frozenset[int]) -> BasePlan:
         """The plan in which some bases keep their own arithmetic, and others where they must."""
-        plan = Plan()
+        plan = BasePlan()
         given: dict[Hashable, list[tuple[int, _Given]]] = {}
         for number, base in enumerate(self._bases):
             region = base.lead.region
@@ -230,7 +230,7 @@ class Planner:
         value = values.lasting(lead.access.register, lead.access.index)
         return _Given(lead.access.index, lead.width, value, lead.number)
 
-    def _is_there(self, lead: Place, member: Place) -> bool:
+    def _is_there(self, lead: PlacedAccess, member: PlacedAccess) -> bool:
         """Has a member the address of the first access in its register anyway?"""
         if lead is member:
             return True
@@ -241,10 +241,10 @@ class Planner:
         ) == versions.at(other.register, other.index)
 
 
-def _bases(sums: StraightSums, places: Iterable[Place]) -> list[_Base]:
+def _bases(sums: StraightSums, places: Iterable[PlacedAccess]) -> list[_Base]:
     """Accesses that differ by numbers, together; those first whose first access comes first."""
-    found: dict[Hashable, list[list[Place]]] = {}
-    every: list[list[Place]] = []
+    found: dict[Hashable, list[list[PlacedAccess]]] = {}
+    every: list[list[PlacedAccess]] = []
     for place in places:
         key = place.region, place.width, place.base.varying
         groups = found.setdefault(key, [])

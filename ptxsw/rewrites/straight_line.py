@@ -28,7 +28,7 @@ from ptxsw.analysis.straight_sums import StraightSums, wrapped_at
 from ptxsw.analysis.trip_count import times_in_loops
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.plan import Proof
-from ptxsw.codegen.lower_straight_line import Extremes, SharedBases, Summand, Value
+from ptxsw.codegen.lower_straight_line import ExtremeIndices, SharedBases, Summand, Value
 from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.cost.decide import FALLS
 from ptxsw.facts.integer_facts import Numbers
@@ -36,7 +36,7 @@ from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.made_values import Values
-from ptxsw.rewrites.shared_bases import Place, Plan, Planner
+from ptxsw.rewrites.shared_bases import BasePlan, PlacedAccess, Planner
 from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Monomial, Polynomial
@@ -115,18 +115,20 @@ class StraightLine:
 
     # ------------------------------------------------------------ plans
 
-    def _planned(self, tests: Mapping[int, _Tested]) -> Plan | None:
+    def _planned(self, tests: Mapping[int, _Tested]) -> BasePlan | None:
         places = [self._place(number, tests) for number in range(len(self.sums.accesses))]
         begun = {test.region: partial(self._begun, test) for test in tests.values()}
         return Planner(self.sums, places, self.cost, begun).best()
 
-    def _place(self, number: int, tests: Mapping[int, _Tested]) -> Place:
+    def _place(self, number: int, tests: Mapping[int, _Tested]) -> PlacedAccess:
         access = self.sums.accesses[number]
         block = self.cfg.block_of[access.index]
         test = tests.get(block)
         if test is not None and access.index in test.bases:
-            return Place(access, test.bases[access.index], test.region)
-        return Place(access, self._guarded(access.index, access.base), self.cfg.loop_of.get(block))
+            return PlacedAccess(access, test.bases[access.index], test.region)
+        return PlacedAccess(
+            access, self._guarded(access.index, access.base), self.cfg.loop_of.get(block)
+        )
 
     def _guarded(self, at: int, base: Term) -> Polynomial:
         """What a register holds, indices written out that the kernel's guards bound."""
@@ -269,7 +271,7 @@ class StraightLine:
                 values.value(32, Polynomial.of([(size, 1)]), test.stretch[0])
         return values
 
-    def _extremes(self, test: _Tested, values: Values) -> Iterator[Extremes]:
+    def _extremes(self, test: _Tested, values: Values) -> Iterator[ExtremeIndices]:
         start = test.stretch[0]
         for family in test.families:
             index = values.find(32, self.sums.polynomial(family.index), start)
@@ -277,14 +279,16 @@ class StraightLine:
             assert index is not None
             above = [(family.most[size], value) for size, value in sizes]
             below = [(-family.least[size], value) for size, value in sizes]
-            yield Extremes(
+            yield ExtremeIndices(
                 index, _summands(above), _largest(family), _summands(below),
                 -family.least.get((), 0),
             )  # fmt: skip
 
     # ------------------------------------------------------------ changes
 
-    def _changes(self, plan: Plan, tests: Mapping[int, _Tested], saved: float) -> Iterator[Change]:
+    def _changes(
+        self, plan: BasePlan, tests: Mapping[int, _Tested], saved: float
+    ) -> Iterator[Change]:
         regions = {test.region: test for test in tests.values()}
         moved = {region: every for region, every in plan.moved.items() if every}
         for region, every in moved.items():
