@@ -41,11 +41,11 @@ class LocalRule(Struct, frozen=True):
     With a `test`, its conditions may be tested instead of proved: where one does not hold, the
     `slow` lines do what the instruction did.
 
-    With a `number` the last source has to be a literal for which that is not None; `{n}` is what it
-    gives. With `beside` the rule is for two unguarded instructions of one block with the same
-    modifiers and sources, whose opcodes are that of the name and `beside`: `shared` lines stand at
-    the first of the two, `other` lines take the place of that one, whose destination is `{e}`. A
-    test stands around the `shared` lines.
+    With a literal among the `useless` ones as last source nothing is gained. With a `number` it has
+    to be a literal for which that is not None; `{n}` is what it gives. With `beside` the rule is
+    for two unguarded instructions of one block with the same modifiers and sources, whose opcodes
+    are that of the name and `beside`: `shared` lines stand at the first of the two, `other` lines
+    take the place of that one, whose destination is `{e}`. A test stands around the `shared` lines.
     """
 
     names: tuple[str, ...]
@@ -54,6 +54,7 @@ class LocalRule(Struct, frozen=True):
     low: str = ""
     test: RunTimeTest | None = None
     slow: tuple[str, ...] = ()
+    useless: frozenset[int] = frozenset()
     number: Callable[[int], int | None] | None = None
     beside: str = ""
     shared: tuple[str, ...] = ()

@@ -95,6 +95,8 @@ class _Search:
             number = rule.number(operands[-1].value) if isinstance(operands[-1], Int) else None
         if not takes(operands) or (rule.number is not None and number is None):
             return None
+        if isinstance(operands[-1], Int) and operands[-1].value in rule.useless:
+            return None
         # The smallest values first: one that nothing is known of is seen to break it at once.
         asked = [
             (condition, letter)

@@ -155,12 +155,12 @@ NARROWING = LocalRewrite(
             other=("mov.b64 {e}, {quotient};",), fact="quotient_line", adds=_DIVISION + _REMAINDER,
         ),
         LocalRule(
-            _PRODUCTS, ("mul.wide.u32 {d}, {a}, {b};",),
+            _PRODUCTS, ("mul.wide.u32 {d}, {a}, {b};",), useless=frozenset({0, 1}),
             given=((below_32_bits, "ab"),), low="u32",
             fact="operands", said=_UNSIGNED, adds=_PRODUCT,
         ),
         LocalRule(
-            _PRODUCTS, ("mul.wide.s32 {d}, {a}, {b};",),
+            _PRODUCTS, ("mul.wide.s32 {d}, {a}, {b};",), useless=frozenset({0, 1}),
             given=((sign_extended, "ab"),), low="s32",
             fact="operands", said=_SIGNED, adds=_PRODUCT,
         ),

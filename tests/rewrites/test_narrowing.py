@@ -67,6 +67,11 @@ def test_products_of_extended_values() -> None:
     )
 
 
+def test_a_product_with_one_is_left_alone() -> None:
+    """As Numba writes it for strides: ptxas makes nothing of either."""
+    assert made(ZERO_EXTENDED + "mul.lo.s64 %rd8, %rd6, 1;" + STORE) == []
+
+
 def test_a_remainder_is_made_from_the_quotient() -> None:
     large = "setp.lt.u64 %p1, %rd6, 4294967296;\n@%p1 bra END;\n"
     body = WIDE + large + "div.s64 %rd8, %rd6, %rd7;\nrem.s64 %rd9, %rd6, %rd7;" + STORE
