@@ -58,6 +58,8 @@ def main() -> None:
         shape = "x".join(map(str, choice.block))
         original = choice.text == given.kernel.read_text()
         name = "the original" if original else repr(choice.version)
+        if choice.shared:
+            name += f" (launch it with {choice.shared} bytes of shared memory)"
         if choice.version in there:
             print(f"{shape}: {name} is there")
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,5 +90,19 @@ def test_a_launch_can_choose_it_and_a_build_cannot(
     choice = ptxsw.choose(TEXT, 64, arch="sm_80")
     assert (choice.text, choice.version, choice.speedup) == (TEXT, "keep keep", 2.0)
     assert choice.scheme == f"padded={choice.shared}" and choice.shared > 8000
+    shown = _example(tmp_path)
+    assert shown == (
+        f"64x1x1: load the original (launch it with {choice.shared} bytes of shared memory): "
+        "2.000 times as fast\n"
+    )
     own = ptxsw.choose(TEXT, {"block": [64], "shared": 512}, arch="sm_80")
     assert (own.scheme, own.shared) == ("keep", 512)  # the launch needs its own
+
+
+def _example(folder: Path) -> str:
+    """What the host program of the examples says of it."""
+    (folder / "kernel.ptx").write_text(TEXT)
+    program = Path(__file__).parents[2] / "examples" / "choosing.py"
+    command = [sys.executable, str(program), "kernel.ptx", "64", "--arch", "sm_80"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
