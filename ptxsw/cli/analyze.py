@@ -16,6 +16,7 @@ from ptxsw.cli.options import (
     JobsOption,
     KernelOption,
     LaunchesOption,
+    OnOption,
     PagerOption,
     typed,
 )
@@ -48,6 +49,7 @@ def analyze(
     block: BlockOption = None,
     launch: LaunchesOption = None,
     jobs: JobsOption = None,
+    on: OnOption = None,
     sort: Annotated[Order, typed(command.SORT)] = Order.worst,
     pager: PagerOption = False,
 ) -> None:
@@ -73,4 +75,6 @@ def analyze(
       nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
     spaces = [one.value for one in (*(space or ()), *(only or ()))]
-    command.run(file, format.value, kernel, spaces, block, jobs, sort.value, pager, launch or ())
+    command.run(
+        file, format.value, kernel, spaces, block, jobs, sort.value, pager, launch or (), on
+    )

@@ -14,11 +14,12 @@ from ptxsw.cli.values import (
     BLOCK,
     JOBS,
     KERNEL,
+    ON,
     PAGER,
     all_launched,
     block_shape,
     named_launches,
-    processes,
+    workers,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ ROWS = (
     KERNEL,
     BLOCK,
     JOBS,
+    ON,
     SORT,
     PAGER,
 )  # Typer reads `--space` and `--launch`, which may be given again
@@ -55,6 +57,7 @@ def run(
     sort: str = "worst",
     pager: bool = False,
     launches: Sequence[str] = (),
+    on: str | None = None,
 ) -> None:
     """Reads, analyzes, and prints what was found. Raises CommandError, PtxError, OSError."""
     from ptxsw.driver import pipeline
@@ -69,7 +72,7 @@ def run(
         with counting("analyzing") as watch:
             report = pipeline.analyze(
                 text, name, kernel=kernel, block=shape, launches=launched, watch=watch,
-                jobs=processes(jobs),
+                jobs=workers(jobs, on),
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

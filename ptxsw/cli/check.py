@@ -10,10 +10,10 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, as_json, stdin, write
-from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption, SourceRootOption
+from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption, OnOption, SourceRootOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import folded, paint, width, write_exact
-from ptxsw.cli.values import block_shape, named_launches, processes, source_roots
+from ptxsw.cli.values import block_shape, named_launches, source_roots, workers
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Summary
@@ -106,6 +106,7 @@ def check(
         bool, typer.Option(help="Ask ptxas for registers and spills, if there is one.")
     ] = True,
     jobs: JobsOption = None,
+    on: OnOption = None,
     source_root: SourceRootOption = None,
     help_uri: Annotated[
         str | None,
@@ -126,6 +127,7 @@ def check(
       ptxsw check build/ --write-baseline ptxsw.json
       ptxsw check build/ --baseline ptxsw.json --fail-on warning --format github
       ptxsw check kernels.ptx --launch scale=scale.json --launch sum=sum.json
+      ptxsw check build/ --on dask://head:8786
       ptxsw check build/ --statistics
       ptxsw check lib.a --resources --write-baseline res.json
       ptxsw check lib.a --resources --baseline res.json --drift 5
@@ -160,7 +162,7 @@ def check(
     if STDIN in every:
         task = replace(task, data=stdin())
     with bar("checking", len(every)) as step:
-        answers = run.answers(every, task, processes(jobs), step)
+        answers = run.answers(every, task, workers(jobs, on), step)
     summary = run.told(answers, pinned_findings, drift / 100)
     for problem in (*summary.problems, *summary.notes):
         sys.stderr.write(f"{problem}\n")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ptxsw.cli.files import failed_kernels
 from ptxsw.driver import check_rules
-from ptxsw.driver.workers import spread
+from ptxsw.driver.workers import Workers, spread
 from ptxsw.findings import LEVELS, baseline, severity
 from ptxsw.findings.baseline import Usage, free, usages, worse
 from ptxsw.ptx.cxx_names import readable
@@ -101,7 +101,7 @@ Finished = Callable[[int, int, Kernel], None]
 
 
 def answer(
-    task: Task, jobs: int = 1, finished: Finished = lambda done, of, kernel: None
+    task: Task, jobs: Workers = 1, finished: Finished = lambda done, of, kernel: None
 ) -> CheckedFile:
     """What is asked of one file; whatever is wrong with it is in the answer. `finished` is told of
     each kernel: how many of how many of its text are done."""
@@ -117,7 +117,7 @@ def answer(
         )
 
 
-def _findings(task: Task, jobs: int, finished: Finished) -> CheckedFile:
+def _findings(task: Task, jobs: Workers, finished: Finished) -> CheckedFile:
     from ptxsw.driver.checking import check
 
     reports: list[Report] = []
@@ -178,7 +178,7 @@ class CheckWatch(Protocol):
 
 
 def answers(
-    paths: Sequence[str], task: Task, jobs: int, step: CheckWatch
+    paths: Sequence[str], task: Task, jobs: Workers, step: CheckWatch
 ) -> tuple[CheckedFile, ...]:
     """What is asked of each file, in their order. `step` is told how many files are done, or how
     many kernels of the only one."""
@@ -196,7 +196,7 @@ def answers(
     step(0, paths[0] if len(paths) == 1 else "")
     if len(tasks) == 1:
         return (answer(tasks[0], jobs, finished),)
-    each = max(1, jobs // len(tasks))
+    each = max(1, jobs // len(tasks)) if isinstance(jobs, int) else 1
     for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n], each), jobs):
         by_number[number] = one
         for found in one.findings:

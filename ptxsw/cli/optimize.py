@@ -16,6 +16,7 @@ from ptxsw.cli.options import (
     JobsOption,
     KernelOption,
     Mode,
+    OnOption,
     RewritesOption,
     Scheme,
     typed,
@@ -46,6 +47,7 @@ def optimize(
     assume: AssumeOption = None,
     block: BlockOption = None,
     jobs: JobsOption = None,
+    on: OnOption = None,
     report: Annotated[str | None, typed(command.REPORT)] = None,
     emit_smt2: Annotated[str | None, typed(command.EMIT_SMT2)] = None,
     unsafe_bound: Annotated[Bound | None, typed(command.UNSAFE_BOUND)] = None,
@@ -83,7 +85,7 @@ def optimize(
     command.run(
         file, output, arch, mode.value, rewrites, scheme.value, form.value, hoist, min_gain,
         max_delta, kernel, only, assume, block, jobs, report, emit_smt2,
-        unsafe_bound and unsafe_bound.value,
+        unsafe_bound and unsafe_bound.value, on,
     )  # fmt: skip
 
 

@@ -16,13 +16,14 @@ from ptxsw.cli.values import (
     JOBS,
     KERNEL,
     MODE,
+    ON,
     REWRITES,
     SCHEME,
     assumptions,
     block_shape,
     either,
     named_rewrites,
-    processes,
+    workers,
 )
 
 OUTPUT = OptionRow("output", ("-o", "--output"), "PTX, or -.", "OUT")
@@ -65,7 +66,7 @@ UNSAFE_BOUND = OptionRow(
 
 ROWS = (
     OUTPUT, ARCH, MODE, REWRITES, SCHEME, FORM, HOIST, MIN_GAIN, MAX_DELTA, KERNEL, ONLY, ASSUME,
-    BLOCK, JOBS, REPORT, EMIT_SMT2, UNSAFE_BOUND,
+    BLOCK, JOBS, ON, REPORT, EMIT_SMT2, UNSAFE_BOUND,
 )  # fmt: skip
 
 
@@ -88,6 +89,7 @@ def run(
     report: str | None = None,
     emit_smt2: str | None = None,
     unsafe_bound: str | None = None,
+    on: str | None = None,
 ) -> None:
     """Reads, rewrites, writes, and says what was done. Raises CommandError, PtxError, OSError."""
     from ptxsw.driver import pipeline
@@ -108,10 +110,10 @@ def run(
                 from ptxsw.gpu import upper_bound
 
                 result = upper_bound.optimize(
-                    text, options, unsafe_bound, name, watch=watch, jobs=processes(jobs)
+                    text, options, unsafe_bound, name, watch=watch, jobs=workers(jobs, on)
                 )
             else:
-                result = pipeline.optimize(text, options, name, watch=watch, jobs=processes(jobs))
+                result = pipeline.optimize(text, options, name, watch=watch, jobs=workers(jobs, on))
     except ValueError as error:
         raise CommandError(str(error)) from error
     write(output, result.text_with_steps)

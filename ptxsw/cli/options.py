@@ -53,6 +53,7 @@ KernelOption: TypeAlias = Annotated[str | None, typed(values.KERNEL)]
 BlockOption: TypeAlias = Annotated[str | None, typed(values.BLOCK)]
 PagerOption: TypeAlias = Annotated[bool, typed(values.PAGER)]
 JobsOption: TypeAlias = Annotated[int | None, typed(values.JOBS)]
+OnOption: TypeAlias = Annotated[str | None, typed(values.ON)]
 RewritesOption: TypeAlias = Annotated[str | None, typed(values.REWRITES)]
 LaunchOption: TypeAlias = Annotated[str | None, typed(values.LAUNCH)]
 LaunchesOption: TypeAlias = Annotated[

@@ -24,8 +24,8 @@ from ptxsw.cli.values import (
     block_shape,
     named_launches,
     named_rewrites,
-    processes,
     source_roots,
+    workers,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run(
         with counting("analyzing") as watch:
             result = pipeline.inspect(
                 text, options, name, block=shape, launches=launched, watch=watch,
-                jobs=processes(jobs), sources=sources,
+                jobs=workers(jobs), sources=sources,
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

@@ -12,6 +12,7 @@ from ptxsw.cli.files import CommandError, read
 from ptxsw.cli.rows import OptionRow
 
 if TYPE_CHECKING:
+    from ptxsw.driver.workers import Workers
     from ptxsw.report import Report
     from ptxsw.verify.launches import Launch
 
@@ -52,6 +53,12 @@ JOBS = OptionRow(
     int,
     least=1,
 )
+ON = OptionRow(
+    "on",
+    ("--on",),
+    "Workers of a Dask cluster in place of processes.",
+    "dask://HOST:PORT",
+)
 REWRITES = OptionRow(
     "rewrites",
     ("--rewrites",),
@@ -67,8 +74,17 @@ ASSUME = OptionRow(
 )
 
 
-def processes(jobs: int | None) -> int:
-    """How many to use, where `--jobs` was given or not."""
+def workers(jobs: int | None, on: str | None = None) -> Workers:
+    """What `--jobs` and `--on` say, where they were given or not."""
+    if on is not None:
+        from ptxsw.driver.cluster import Cluster, NoCluster
+
+        if jobs is not None:
+            raise CommandError("--jobs and --on both say where to work: give one of them")
+        try:
+            return Cluster(on)
+        except NoCluster as error:
+            raise CommandError(f"--on: {error}") from error
     from ptxsw.driver.workers import cores
 
     return cores() if jobs is None else jobs

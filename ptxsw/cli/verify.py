@@ -19,10 +19,11 @@ from ptxsw.cli.options import (
     JobsOption,
     KernelOption,
     LaunchOption,
+    OnOption,
     is_set_by_project,
 )
 from ptxsw.cli.progress import now_and_then, working
-from ptxsw.cli.values import block_shape, launches, processes, sizes
+from ptxsw.cli.values import block_shape, launches, sizes, workers
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
@@ -59,6 +60,7 @@ def verify(
         typer.Option(metavar="A.cubin B.cubin", help="As --arch, of what ptxas made of A and B."),
     ] = None,
     jobs: JobsOption = None,
+    on: OnOption = None,
     accept_runs: Annotated[
         bool,
         typer.Option(
@@ -94,7 +96,7 @@ def verify(
         with working("comparing") as step:
             verdicts = commands.compare(
                 (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds,
-                also_run=also_run, made=cubins or arch, jobs=processes(jobs), step=step,
+                also_run=also_run, made=cubins or arch, jobs=workers(jobs, on), step=step,
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

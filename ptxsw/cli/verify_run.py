@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ptxsw.cli.files import BAD_INPUT, CommandError
 from ptxsw.cli.kernel_run import in_ptx
 from ptxsw.cost.cubin import BadCubin
-from ptxsw.driver.workers import spread
+from ptxsw.driver.workers import Workers, spread
 from ptxsw.parser import parse
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.ptx.patterns import pattern
@@ -47,7 +47,7 @@ def compare(
     *,
     also_run: bool = False,
     made: Made | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[Named]:
     """The verdict on each kernel of two texts, in `jobs` processes; `step` is told how far it is.

@@ -14,7 +14,7 @@ from ptxsw.driver import check_rules
 from ptxsw.driver.command_lines import check_command
 from ptxsw.driver.outcome import failed_report
 from ptxsw.driver.pipeline import optimize, report_of, target
-from ptxsw.driver.workers import spread
+from ptxsw.driver.workers import Workers, spread
 from ptxsw.findings.judge import Judge, of_kernel, source_of
 from ptxsw.parser import parse
 from ptxsw.ptx.failures import failure, is_ours, stage
@@ -39,7 +39,7 @@ def check(
     launches: Mapping[str, Launch] | None = None,
     sources: SourceFiles | None = None,
     seconds: float = check_rules.SECONDS,
-    jobs: int = 1,
+    jobs: Workers = 1,
     finished: Callable[[int, int, model.Kernel], None] = lambda done, of, kernel: None,
 ) -> Report:
     """What rules find in every kernel, without looking for rewrites.
@@ -56,7 +56,7 @@ def check(
         sources: What things are called in the sources.
         seconds: CPU time that the rules of correctness may take for one kernel; past it they
             answer "unknown".
-        jobs: Processes among which kernels are divided.
+        jobs: Processes, or a cluster, among which kernels are divided.
         finished: Is told how many of how many kernels are done, and the last.
 
     Raises:

@@ -15,7 +15,7 @@ from ptxsw.driver.batches import batched
 from ptxsw.driver.command_lines import analyze_command, optimize_command
 from ptxsw.driver.outcome import failed_report, kernel_report, waiting_report
 from ptxsw.driver.passes import Passes, answers
-from ptxsw.driver.workers import streamed
+from ptxsw.driver.workers import Workers, streamed
 from ptxsw.ptx.cxx_names import chosen, readable, without
 from ptxsw.ptx.failures import failure, is_ours
 from ptxsw.ptx.text_files import file_stem
@@ -81,7 +81,9 @@ class KernelTasks:
         """What a report says of the kernels before anything is known."""
         return [_named(waiting_report(self._module, each)) for each in self._functions]
 
-    def outcomes(self, jobs: int, *, shortest_first: bool) -> Iterator[tuple[int, KernelOutcome]]:
+    def outcomes(
+        self, jobs: Workers, *, shortest_first: bool
+    ) -> Iterator[tuple[int, KernelOutcome]]:
         """The kernels' outcomes with their numbers, each as soon as it is there, by up to `jobs`
         processes. Where the time does not suffice for all, it suffices for the most if the
         shortest kernels come first."""

@@ -21,6 +21,7 @@ from ptxsw.changes.options import FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.changes.steps import RewriteStep, comments
 from ptxsw.codegen.splice import Edit, apply
 from ptxsw.driver.kernel_tasks import KernelOutcome, KernelTasks, OutcomeStore
+from ptxsw.driver.workers import Workers
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.printable import InNotebooks
@@ -74,7 +75,7 @@ def analyze(
     block: int | Sequence[int] | None = None,
     launches: Mapping[str, Launch] | None = None,
     watch: Watch | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
 ) -> Report:
     """What every kernel accesses in memory, and what `optimize` in mode force, scheme paper, would
     do with its loads.
@@ -87,7 +88,7 @@ def analyze(
             the block hold whole warps.
         launches: By kernel ("" for the only one): how often loops run, in a `Launch`.
         watch: Is told of each kernel that is finished.
-        jobs: Processes among which kernels are divided.
+        jobs: Processes, or a cluster, among which kernels are divided.
 
     Raises:
         ParseError: If the text is no PTX.
@@ -122,7 +123,7 @@ def inspect(
     block: int | Sequence[int] | None = None,
     launches: Mapping[str, Launch] | None = None,
     watch: Watch | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
     sources: SourceFiles | None = None,
 ) -> Result:
     """As `optimize`, with the accesses of `analyze` in the report, where no block is given in that
@@ -151,7 +152,7 @@ def optimize(
     name: str = "<ptx>",
     *,
     watch: Watch | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
     keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
 ) -> Result:
@@ -162,7 +163,7 @@ def optimize(
         options: Which rewrites, and when; None: what is known to pay.
         name: What messages call the text.
         watch: Is told of each kernel that is finished.
-        jobs: Processes among which kernels are divided.
+        jobs: Processes, or a cluster, among which kernels are divided.
         keep: What became of kernels in earlier runs with the same options.
         stand_in: Takes the place of the rewrite of its name, and is trusted: what it writes is not
             proved.
@@ -180,7 +181,7 @@ def _run(
     name: str,
     watch: Watch | None = None,
     description: Description | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
     keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
 ) -> Result:

@@ -7,7 +7,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -16,29 +16,46 @@ Result = TypeVar("Result")
 Work = Callable[[Iterator[int]], Iterator[tuple[int, Result]]]
 
 
+class OtherMachines(Protocol):
+    """A cluster, such as `ptxsw.driver.cluster` connects to."""
+
+    def streamed(self, order: Sequence[int], work: Work[Result]) -> Iterator[tuple[int, Result]]:
+        """As `streamed` below."""
+        ...
+
+
+Workers: TypeAlias = int | OtherMachines
+"""So many processes of this machine, or a cluster."""
+
+
 def cores() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def spread(
-    order: Sequence[int], work: Callable[[int], Result], jobs: int
+    order: Sequence[int], work: Callable[[int], Result], jobs: Workers
 ) -> Iterator[tuple[int, Result]]:
     """The results of `work` for these numbers: `streamed`, each by itself."""
     return streamed(order, lambda numbers: ((number, work(number)) for number in numbers), jobs)
 
 
-def streamed(order: Sequence[int], work: Work[Result], jobs: int) -> Iterator[tuple[int, Result]]:
+def streamed(
+    order: Sequence[int], work: Work[Result], jobs: Workers
+) -> Iterator[tuple[int, Result]]:
     """The results of `work` for these numbers, each as soon as it is there, from at most `jobs`
-    processes. `work` takes numbers when it has time for them, and may hold on to some. With one job
-    nothing is started and the order is kept.
+    processes, or from a cluster. `work` takes numbers when it has time for them, and may hold on to
+    some. With one job nothing is started and the order is kept.
 
     Workers are forks: they see what this process has read, and take a number each time that they
     are idle, so memory holds what one worker works on. What a worker fails at is done again here,
     and raises here what it raises. Results cross a pipe: they have to be picklable.
     """
-    if jobs <= 1 or len(order) <= 1:
+    if (isinstance(jobs, int) and jobs <= 1) or len(order) <= 1:
         yield from work(iter(order))
+        return
+    if not isinstance(jobs, int):
+        yield from jobs.streamed(order, work)
         return
     from multiprocessing.connection import wait
 

@@ -84,13 +84,16 @@ class Judge:
         sources: SourceFiles | None = None,
     ) -> None:
         self._module, self._arch, self._block = module, arch, block
-        self._rules = [rule for rule in RULES if rule.name in rules]
+        self._names = frozenset(rules)  # rules themselves are compared by identity, and stay here
         self._resources: Mapping[str, KernelResources] = {}
         self._launches = launches or {}
         self._works, self._sources = works, sources
         self.problems: list[str] = []
-        if ptxas and arch is not None and any(rule.asks_ptxas for rule in self._rules):
+        if ptxas and arch is not None and any(rule.asks_ptxas for rule in self._rules()):
             self._measure(arch)
+
+    def _rules(self) -> list[Rule]:
+        return [rule for rule in RULES if rule.name in self._names]
 
     def _measure(self, arch: str) -> None:
         from ptxsw.findings.measured import measured
@@ -149,7 +152,7 @@ class Judge:
             block,
             self._arch,
             used,
-            self._rules,
+            self._rules(),
             counts,
             works,
             source,

@@ -26,6 +26,7 @@ from ptxsw.changes.plan import ServedLoad as ServedLoad
 from ptxsw.codegen.emit import Emitter, as_plan
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
 from ptxsw.driver import pipeline
+from ptxsw.driver.workers import Workers
 from ptxsw.report import model
 from ptxsw.rewrites.base import FOR_SHUFFLES, SHUFFLE, Kernel, Outcome, Requires
 from ptxsw.rewrites.shuffle import Shuffle
@@ -80,7 +81,7 @@ def optimize(
     name: str = "<ptx>",
     *,
     watch: pipeline.Watch | None = None,
-    jobs: int = 1,
+    jobs: Workers = 1,
 ) -> pipeline.Result:
     """As `pipeline.optimize`, with wrong lines in the place of shuffles, and a warning on top.
     Raises what that raises, and ValueError for options that do not go with it."""
