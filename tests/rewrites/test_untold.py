@@ -80,7 +80,7 @@ def test_words_that_ptxas_joins() -> None:
 
 def test_an_index_of_64_bits_that_goes_round() -> None:
     told = kernels(QUIET, "narrowing")
-    assert reasons(told["ring"]) == {"its operands are not known to fit 32 bits"}
+    assert reasons(told["ring"]) == {"the text has found that its operands do not fit 32 bits"}
     (reason,) = reasons(told["four_words"])
     assert reason.startswith("the kernel holds none of the words div.s64, div.u64")
 
