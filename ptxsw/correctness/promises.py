@@ -120,12 +120,20 @@ class Promises(Struct, frozen=True):
         counts = self._numbers(origins.counts)
         extent = self.natural.extent(launch.block)
         as_it_is = all(self.natural.value(launch, name) >= extent for name in counts)
-        return not counts or any(
-            self._in_one_iteration(evidence, changed)
-            for changed in (
-                *([launch] * as_it_is),
-                *(self.natural.with_number(launch, dict.fromkeys(counts, n)) for n in (extent, 1)),
+        twice = self.natural.with_number(launch, dict.fromkeys(counts, 2))
+        return (
+            not counts
+            or any(
+                self._in_one_iteration(evidence, changed)
+                for changed in (
+                    *([launch] * as_it_is),
+                    *(
+                        self.natural.with_number(launch, dict.fromkeys(counts, n))
+                        for n in (extent, 1)
+                    ),
+                )
             )
+            or self._shown(evidence, twice)  # nobody promises that a loop never goes round
         )
 
     def _with_strides(self, evidence: ShownFault, ran: Ran, names: Sequence[str]) -> bool:
