@@ -30,7 +30,6 @@ from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.lower_straight_line import ExtremeIndices, SharedBases, Summand, Value
 from ptxsw.codegen.versioning import LoopPlace
-from ptxsw.cost.decide import FALLS
 from ptxsw.facts.integer_facts import Numbers
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
@@ -109,9 +108,16 @@ class StraightLine:
                     tests[number] = tested
                     plan = other
         saved = self.cost.of() - plan.total - sum(t.price for t in tests.values())
-        least = FALLS * self.cost.of() if self.kernel.options.mode == "auto" else 0.0
-        if saved >= max(_LEAST, least):
+        if saved >= _LEAST and not self._too_little(saved):
             yield from self._changes(plan, tests, saved)
+
+    def _too_little(self, saved: float) -> bool:
+        """Will mode auto keep nothing that saves so few instructions?"""
+        if self.kernel.options.mode != "auto":
+            return False
+        from ptxsw.cost.decide import FALLS  # with what reads machine code
+
+        return saved < FALLS * self.cost.of()
 
     # ------------------------------------------------------------ plans
 
