@@ -74,7 +74,8 @@ def check(
         ),
     ] = 10.0,
     baseline: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Tell only what is not in this file.")
+        str | None,
+        typer.Option(metavar="FILE", help="Report only findings that are not in this file."),
     ] = None,
     write_baseline: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write what is found there, and exit 0.")
@@ -88,11 +89,14 @@ def check(
     drift: Annotated[
         float,
         typer.Option(
-            min=0, max=1000, metavar="PERCENT", help="More registers or bytes that are allowed."
+            min=0, max=1000, metavar="PERCENT", help="Registers or bytes may grow by so much."
         ),
     ] = 0,
     statistics: Annotated[
-        bool, typer.Option("--statistics", help="Count the findings of each rule, and tell none.")
+        bool,
+        typer.Option(
+            "--statistics", help="Print how many findings each rule has, and nothing else."
+        ),
     ] = False,
     block: BlockOption = None,
     launch: LaunchesOption = None,

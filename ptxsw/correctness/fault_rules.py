@@ -58,7 +58,7 @@ RULES: tuple[FaultRule, ...] = (
     FaultRule(
         "out-of-bounds",
         "A thread reads or writes outside an array.",
-        "no access out of bounds",
+        "no access outside arrays of known size",
         "out_of_bounds",
     ),
     FaultRule(

@@ -110,7 +110,7 @@ _ADVICE = {
     "warp-mask": "let all lanes that the mask names come to it, and take part themselves",
     "out-of-bounds": "guard the access, or make the array longer",
     "misaligned-access": "access fewer bytes at a time, or make all lanes begin at a multiple",
-    "undefined-value": "give it a first value on all paths",
+    "undefined-value": "write what it is computed from on all paths, for all sizes",
     "deadlock": "let all threads that are waited for come by, and write what they wait for",
 }
 

@@ -3,6 +3,7 @@ GitHub workflow."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import textwrap
@@ -125,6 +126,9 @@ def _told(each: Located, paint: Paint, width: int | None) -> Iterator[str]:
         )
     yield from _folded(finding.advice, _INDENT, width)
     yield from (f"{_INDENT}{line}" for line in finding.drawing)
+    if finding.witness is not None:
+        # Never folded: it is there to be copied into a file for `ptxsw run --launch`.
+        yield f"{_INDENT}launch: {json.dumps(finding.witness)}"
 
 
 def _weighed(finding: Finding) -> str:
@@ -133,14 +137,14 @@ def _weighed(finding: Finding) -> str:
 
 
 def _gained(finding: Finding) -> str:
-    """What mending it brings, where that is known."""
+    """What a fix brings, if that is known."""
     if finding.gain is None:
         return ""
     least, most = (f"{share:.0%}".replace("%", " %") for share in finding.gain)
     if finding.gain[1] < 0.01:
-        return "; mended, the kernel's bound stays as it is"
+        return "; a fix leaves the kernel's bound as it is"
     span = least if least == most else f"{least.removesuffix(' %')} to {most}"
-    return f"; mended, the kernel's bound falls by {span}"
+    return f"; a fix lowers the kernel's bound by {span}"
 
 
 def _folded(words: str, lead: str, width: int | None) -> list[str]:

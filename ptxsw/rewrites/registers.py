@@ -120,8 +120,8 @@ def _obstacle(kernel: Kernel) -> str | None:
         return f"PTX {major}.{minor} has no spills to shared memory; .version 8.7 is needed"
     if function.most_threads is None:
         return (
-            "the kernel does not say how many threads a block has: it takes .reqntid or .maxntid "
-            "(__launch_bounds__)"
+            "the kernel does not declare how large its blocks are: add __launch_bounds__ "
+            "(.maxntid or .reqntid)"
         )
     if any(name in ("minnctapersm", "maxnctapersm") for name, _ in function.directives):
         return "the kernel itself says how many blocks are to be resident (.minnctapersm)"

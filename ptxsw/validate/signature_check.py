@@ -103,7 +103,8 @@ def _headers(first: Function, second: Function) -> str | None:
         return "the linkage of the kernels differs"
     kept = [[d for d in f.directives if d[0] not in (_LIMIT, "pragma")] for f in (first, second)]
     if kept[0] != kept[1]:
-        return "the directives of the kernels differ"
+        shown = [", ".join(f".{name} {text}".strip() for name, text in d) or "none" for d in kept]
+        return f"the directives of the kernels differ: {shown[0]}; {shown[1]}"
     return _limits(first, second)
 
 

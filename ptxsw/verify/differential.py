@@ -168,7 +168,7 @@ class _Both:
         launch, first = self._first(proposed, grows)
         if first.error is not None:
             self._told(None)
-            self.comparison.skipped.append(first.error.message)
+            self.comparison.skipped.append(f"the first kernel fails: {first.error.message}")
             return False
         if launch.condition and run(self.a, self.kernel, launch, races=True).error is not None:
             self._told(None)

@@ -137,7 +137,7 @@ class Question(Struct, frozen=True):
     def verdict(self, function: Function) -> Verdict:
         """That on one kernel of the first text. A fault of ours is kept to it."""
         if function.name not in {f.name for f in self.second.kernels}:
-            return Different(function.name, None, "the second text does not have it")
+            return Different(function.name, None, "the second file has no kernel of this name")
         try:
             return _one(self, function)
         except Exception as error:

@@ -95,3 +95,32 @@ def test_groups_of_rules() -> None:
     assert "ptxsw-warp-mask" not in check_rules.chosen("correctness", "warp-mask")
     with pytest.raises(ValueError, match="there is no rule ptxsw-spelling; known are"):
         check_rules.chosen(["spelling"])
+
+
+def test_the_launch_below_a_fault_shows_it_again(tmp_path: Path) -> None:
+    path, launch = tmp_path / "k.ptx", tmp_path / "launch.json"
+    path.write_text(
+        head()
+        + """
+.visible .entry turned(.param .u64 p) .reqntid 64
+{
+    .shared .align 4 .b8 s[256];
+    .reg .b32 %r<8>;
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, s;
+    mad.lo.s32 %r3, %r1, 4, %r2;
+    st.shared.u32 [%r3], %r1;
+    mad.lo.s32 %r4, %r1, -4, %r2;
+    ld.shared.u32 %r5, [%r4+252];
+    ret;
+}
+"""
+    )
+    done = check(str(path), "--select", "data-race,out-of-bounds", "--no-ptxas")
+    assert done.exit_code == 1
+    assert "no access outside arrays of known size" in done.stdout
+    shown = [one for one in done.stdout.splitlines() if one.startswith("      launch: ")]
+    assert len(shown) == 1
+    launch.write_text(shown[0].removeprefix("      launch: "))
+    again = CliRunner().invoke(app, ["run", str(path), "--launch", str(launch)])
+    assert "a race with thread (63,0,0)" in str(again.exception)

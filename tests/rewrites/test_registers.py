@@ -83,8 +83,8 @@ def test_a_limit_that_is_there_gives_way(programs: str) -> None:
 @pytest.mark.parametrize(
     ("header", "change", "reason"),
     [
-        ((), ("", ""), "the kernel does not say how many threads a block has: it takes .reqntid "
-                       "or .maxntid (__launch_bounds__)"),
+        ((), ("", ""), "the kernel does not declare how large its blocks are: add "
+                       "__launch_bounds__ (.maxntid or .reqntid)"),
         ((BLOCK,), (".version 9.0", ".version 8.6"),
          "PTX 8.6 has no spills to shared memory; .version 8.7 is needed"),
         ((BLOCK,), (".visible", ".extern .shared .align 16 .b8 smem[];\n.visible"),
