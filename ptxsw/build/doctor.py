@@ -14,10 +14,13 @@ from ptxsw import __version__
 from ptxsw.build import compiler_caches, gcc
 from ptxsw.build.environment import setting_problems, settings_directory
 from ptxsw.cost import disassembly
+from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import find, ptxas
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError
 from ptxsw.toolchain.tuned import everything
+
+_PREFIX = pattern(r'--ptxas-prefix="?(/[^"]*?/ptxas)(?="|\s|$)')
 
 
 class Diagnosis(Struct, frozen=True):
@@ -41,8 +44,8 @@ def examine(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
         what = "the stand-in" if find.is_stand_in(first) else way
         yield Diagnosis("first on PATH", f"{first} ({what})")
     for variable in ("NVCC_APPEND_FLAGS", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
-        if environ.get(variable):
-            yield Diagnosis(variable, environ[variable])
+        if value := environ.get(variable):
+            yield _leads_to(variable, value)
     for variable in compiler_caches.outdated(environ, settings_directory(environ)):
         how = "made by another ptxsw or under other PTXSW_*: run `ptxsw env` again"
         yield Diagnosis(variable, how, good=False)
@@ -50,6 +53,15 @@ def examine(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     if nvptx_as is not None:
         yield Diagnosis("GCC's real as", f"{nvptx_as.path} ({nvptx_as.origin})")
     yield from _settings(environ)
+
+
+def _leads_to(variable: str, value: str) -> Diagnosis:
+    """nvcc fails without the wrapper that it is told to start, Triton does without."""
+    paths = _PREFIX.findall(value) if variable == "NVCC_APPEND_FLAGS" else [value]
+    if all(os.path.exists(path) for path in paths):
+        return Diagnosis(variable, value)
+    how = f"it does not exist: run `ptxsw env` again, or `unset {variable}`"
+    return Diagnosis(variable, f"{value} ({how})", good=False)
 
 
 def _package(name: str) -> Diagnosis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
@@ -229,7 +229,28 @@ def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: f
         tuple(sorted(findings, key=lambda each: severity(each.finding))),
         used,
         tuple(problem for one in every for problem in one.problems),
-        tuple(dict.fromkeys(note for one in every for note in one.notes)),
+        (
+            *dict.fromkeys(note for one in every for note in one.notes),
+            *([] if known is None else _unpinned(used, known)),
+        ),
+    )
+
+
+def _unpinned(used: Mapping[str, Usage], known: baseline.Baseline) -> Iterator[str]:
+    """A check that compares nothing, because a kernel or the target is new or the baseline is
+    another, has to be told from one that passes."""
+    names = [name for name in used if name not in known.resources]
+    if not names:
+        return
+    noun, be, whose, them = (
+        ("kernels", "are", "their", "them") if len(names) > 1 else ("kernel", "is", "its", "it")
+    )
+    arch, _, kernel = names[0].partition(" ")
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    yield (
+        f"{len(names)} of {len(used)} {noun} {be} not in the baseline, so {whose} resources are "
+        f"not compared: {readable(kernel) or kernel} ({arch}){others}; "
+        f"`--resources --write-baseline` pins {them}"
     )
 
 

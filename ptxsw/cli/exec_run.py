@@ -40,22 +40,25 @@ def run(command: list[str], *, stats: bool = False) -> NoReturn:
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN)
 
 
+_NOTHING = "no kernels changed: nothing was assembled, or there was nothing to rewrite"
+
+
 def _run_and_sum_up(command: list[str], environ: dict[str, str]) -> NoReturn:
     """Runs a build to its end, prints a line about its kernels, and ends as it did. Raises OSError
     where it cannot be started."""
     import subprocess
-    import time
     from contextlib import ExitStack
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from ptxsw.report.build import head_line, load, summed
+    from ptxsw.report.build import head_line, load, stamps, summed
     from ptxsw.toolchain.process import end_by
 
     with ExitStack() as stack:
         if not environ.get("PTXSW_REPORT"):
             environ["PTXSW_REPORT"] = stack.enter_context(TemporaryDirectory(prefix="ptxsw-"))
-        begin = time.time()
+        reports = Path(environ["PTXSW_REPORT"])
+        earlier = stamps(reports)
         for number in (signal.SIGINT, signal.SIGQUIT):  # the build's answer to them is ours
             signal.signal(number, signal.SIG_IGN)
         ours = (signal.SIGTERM, signal.SIGHUP)  # these come to us alone, and wait for the build
@@ -65,9 +68,8 @@ def _run_and_sum_up(command: list[str], environ: dict[str, str]) -> NoReturn:
             signal.signal(number, lambda number, _: child.send_signal(number))
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         status = child.wait()
-        reports = Path(environ["PTXSW_REPORT"])
-        build = load(reports, since=begin) if reports.is_dir() else None
-        line = "0 kernels seen" if build is None else head_line(summed(build))
+        build = load(reports, but=earlier) if reports.is_dir() else None
+        line = _NOTHING if not (build and build.reports) else head_line(summed(build))
         sys.stderr.write(f"ptxsw: {line}\n")
     sys.stderr.flush()
     if status < 0:

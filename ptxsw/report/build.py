@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,33 @@ class Build(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-def load(directory: Path, since: float = 0.0) -> Build:
-    """All reports in a directory that were written since then (seconds since 1970). Raises OSError
-    where it can't be read."""
+def _report_files(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.iterdir()):
+        if path.suffix == ".json" and not path.name.startswith(".") and path.is_file():
+            yield path
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    """Another one for each writing, whatever the clocks say: a report is renamed into its place."""
+    state = path.stat()
+    return path.name, state.st_ino, state.st_mtime_ns
+
+
+def stamps(directory: Path) -> frozenset[tuple[str, int, int]]:
+    """By which `load` knows the reports that are in a directory now; none if it can't be read."""
+    try:
+        return frozenset(_stamp(path) for path in _report_files(directory))
+    except OSError:
+        return frozenset()
+
+
+def load(directory: Path, but: Collection[tuple[str, int, int]] = ()) -> Build:
+    """All reports in a directory, but for those with these stamps. Raises OSError where it can't
+    be read."""
     reports: list[Report] = []
     problems: list[str] = []
-    for path in sorted(directory.iterdir()):
-        if path.suffix != ".json" or path.name.startswith(".") or not path.is_file():
-            continue
-        if path.stat().st_mtime < since - _CLOCK:
+    for path in _report_files(directory):
+        if _stamp(path) in but:
             continue
         one = load_one(path.read_bytes(), str(path))
         reports += one.reports
@@ -49,9 +67,6 @@ def load_one(text: str | bytes, name: str) -> Build:
         return Build((from_json(parsed(text)),), ())
     except ValueError as error:
         return Build((), (f"{one_line(name)}: {error}",))
-
-
-_CLOCK = 2.0  # seconds by which the clock of a file system may be behind
 
 
 class Figures(Struct, frozen=True, omit_defaults=True):

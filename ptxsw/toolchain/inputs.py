@@ -52,7 +52,10 @@ def files_in(paths: Sequence[str]) -> tuple[str, ...]:
         if path != STDIN and Path(path).is_dir():
             inside = sorted(str(each) for each in Path(path).rglob("*.ptx") if each.is_file())
             if not inside:
-                raise UnreadableInput(f"{path}: there is no PTX (*.ptx) below it")
+                raise UnreadableInput(
+                    f"{path}: there is no PTX (*.ptx) below it; sources, objects and libraries "
+                    f"have to be named: {Path(path) / '*.o'}"
+                )
             files += inside
         else:
             files.append(path)

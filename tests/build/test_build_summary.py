@@ -44,6 +44,15 @@ def test_exec_prints_one_line_if_asked(build: Build) -> None:
     assert (quiet.status, quiet.stdout, quiet.stderr) == (0, b"", b"")
 
 
+def test_the_line_counts_this_build_alone(build: Build) -> None:
+    """Not what one a moment ago has left in the same directory under other settings."""
+    (build.work / "turn.ptx").write_bytes(TURN.read_bytes())
+    ptxas = ("ptxas", "-arch=sm_80", "turn.ptx", "-o", "out")
+    for mode in ("auto", "force", "force"):
+        done = build.ptxsw("exec", "--stats", "--", *ptxas, PTXSW_MODE=mode, PTXSW_REPORT="reports")
+        assert done.stderr.startswith(b"ptxsw: 1 of 1 kernel changed"), done.stderr
+
+
 def test_a_report_says_of_each_rewrite_what_became_of_it(build: Build) -> None:
     """Not of shuffles alone."""
     (build.work / "turn.ptx").write_bytes(TURN.read_bytes())
@@ -68,5 +77,7 @@ def test_a_build_with_a_line_at_the_end_can_be_ended(build: Build) -> None:
             break
         time.sleep(0.05)
     running.terminate()
-    assert running.communicate(timeout=20)[1] == b"ptxsw: 0 of 0 kernels changed\n"
+    assert running.communicate(timeout=20)[1] == (
+        b"ptxsw: no kernels changed: nothing was assembled, or there was nothing to rewrite\n"
+    )
     assert running.returncode == -signal.SIGTERM

@@ -278,6 +278,9 @@ def test_doctor_names_a_scheme_that_there_is_not() -> None:
         ("PTXSW_DISABLE", "1", "nothing is rewritten"),
         ("PTXSW_CACHE", "/dev/null", "is not a directory"),
         ("PTXSW_LOG", "/dev/null/log", "cannot be written"),
+        ("NVCC_APPEND_FLAGS", '-lineinfo --ptxas-prefix="/no ne/ptxas"', "it does not exist"),
+        ("NVCC_APPEND_FLAGS", "--ptxas-prefix=/none/ptxas -O3", "`unset NVCC_APPEND_FLAGS`"),
+        ("TRITON_PTXAS_PATH", "/none/ptxas", "it does not exist: run `ptxsw env` again"),
     ],
 )
 def test_doctor_names_what_is_wrong(name: str, value: str, problem: str) -> None:

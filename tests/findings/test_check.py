@@ -198,7 +198,11 @@ def test_processes_change_nothing() -> None:
     ("arguments", "message"),
     [
         (("none.ptx",), "none.ptx: No such file or directory\n"),
-        (("empty",), "empty: there is no PTX (*.ptx) below it\n"),
+        (
+            ("empty",),
+            "empty: there is no PTX (*.ptx) below it; sources, objects and libraries have to be "
+            "named: empty/*.o\n",
+        ),
         (("latin.ptx",), "latin.ptx: neither PTX nor CUDA nor an object: byte 3 is not UTF-8\n"),
         (("tile.ptx", "--select", "luck"), "there is no rule ptxsw-luck; known are ptxsw-acc"),
         (

@@ -100,6 +100,19 @@ def test_pinned_and_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("needs_ptxas")
+def test_a_check_that_compares_nothing_says_so(tmp_path: Path) -> None:
+    """As with the baseline of findings in place of the one of resources."""
+    tile = FAULTS / "ptx" / "tile.ptx"
+    assert ptxsw("check", tile, "--write-baseline", "known.json", cwd=tmp_path).returncode == 0
+    done = ptxsw("check", tile, "--resources", "--baseline", "known.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"no findings in 1 kernel\n")
+    assert done.stderr.decode() == (
+        "1 of 1 kernel is not in the baseline, so its resources are not compared: tile (sm_90); "
+        "`--resources --write-baseline` pins it\n"
+    )
+
+
+@pytest.mark.usefixtures("needs_ptxas")
 def test_a_table_of_what_kernels_use() -> None:
     done = ptxsw("check", FAULTS / "ptx" / "tile.ptx", "--resources")
     head, row = done.stdout.decode().splitlines()
