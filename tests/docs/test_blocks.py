@@ -154,6 +154,14 @@ def furnish(place: Path, commands: str) -> None:
     if "build/" in commands:
         (place / "build").mkdir()
         shutil.copy(ptx / "jacobi.ptx", place / "build")
+    if "kernel.c\n" in commands:
+        (place / "kernel.c").write_text(
+            "float a[256];\nint main(void)\n{\n#pragma acc parallel loop copy(a)\n"
+            "    for (int i = 0; i < 256; i++)\n        a[i] += 1;\n    return 0;\n}\n"
+        )
+    if "src/*.cu" in commands:
+        (place / "src").mkdir()
+        shutil.copy(cuda / "tile.cu", place / "src")
     for name in re.findall(r"--source-root (\w+)", commands):
         (place / name).mkdir()
     if "a.out" in commands:
