@@ -14,6 +14,7 @@ from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Monomial, Polynomial
 from ptxsw.terms.show import show
 
+_WARP = 32  # threads
 _LONGEST = 6  # terms of a condition that a user reads
 _NAMES = {"%ntid": "blockDim", "%nctaid": "gridDim"}
 
@@ -39,7 +40,7 @@ def is_promise(excess: Polynomial) -> bool:
         return False
     if len(excess.items) > _LONGEST:
         return False
-    if _needs_one(excess):
+    if _needs_one(excess) or _needs_short_rows(excess):
         return False
     larger = {str(atom.value) for m, f in excess if f < 0 for atom in m}
     smaller = {atom.origin for m, f in excess if f > 0 for atom in m}
@@ -55,6 +56,21 @@ def _needs_one(excess: Polynomial) -> bool:
             return True  # a square, or more
         excess = parted[0] * (Polynomial.atom(atom) + 2) + parted[1]
     return excess.offset > 0 and all(factor >= 0 for _, factor in excess)
+
+
+def _needs_short_rows(excess: Polynomial) -> bool:
+    """Does a polynomial stay below 0 for more and more rows only where these are shorter than a
+    warp, as `w·h <= 8·h + 1` does where `w` is at most 8? Nobody launches that, and it would hide a
+    fault of all who do not."""
+    for atom in excess.atoms:
+        parted = excess.parted(atom)
+        if parted is None:
+            continue
+        factor, rest = parted
+        grows = any(m for m, _ in factor) and all(f > 0 for m, f in factor if m)
+        if grows and -_WARP < factor.offset < 0 and all(f > 0 for m, f in rest if m):
+            return True
+    return False
 
 
 def agree(condition: Polynomial, others: Iterable[Polynomial]) -> bool:

@@ -195,7 +195,17 @@ def test_what_a_launch_may_be_asked_for() -> None:
     )
     for never in (w * h + w * 4 - w, w * h + h - w * 1, w * w + h - w, w * h * 4, w - 1, w + h - 3):
         assert not is_promise(never)
-    for plain in (w * 4 - 132, w - h, block * 16 + w * 4 - h, w * h - 4, w - 2):
+    for short in (w * h - h * 8 - 1, w * h + w - h * 31):
+        assert not is_promise(short)  # w <= 8, for any number of rows
+    for plain in (
+        w * h - h * 1024,
+        w * h - h - block,
+        w * 4 - 132,
+        w - h,
+        block * 16 + w * 4 - h,
+        w * h - 4,
+        w - 2,
+    ):
         assert is_promise(plain)
     for one, two in ((w * h + 2 - block, block - w), (w * h - block * 2, block * 4 - w)):
         assert is_promise(one)
