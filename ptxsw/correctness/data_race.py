@@ -15,16 +15,18 @@ from itertools import combinations_with_replacement, islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.correctness.barriers import BlockBarriers
 from ptxsw.correctness.block_roles import Roles, roles_of
 from ptxsw.correctness.intervals import AHEAD, FIRST, SECOND, Intervals, IterationFact, TooMany
-from ptxsw.correctness.reasons import proved_for, without_weaker
+from ptxsw.correctness.reasons import limits_of, proved_for, without_weaker
 from ptxsw.correctness.schedule_order import decides, in_step, in_step_before
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, beyond_touches, conflict, constant_stored, touches
 from ptxsw.correctness.verdict import Assumption, Proof, Suspect
 from ptxsw.correctness.warp_order import orders
 from ptxsw.emulator.trace import Access, AccessView
+from ptxsw.facts.thread_views import Dimensions
 from ptxsw.facts.two_threads import Apart, Meet, Meeting
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Instruction
@@ -269,7 +271,8 @@ class _Question:
     def _ask(self, pair: Unordered) -> None:
         first, second = pair.first, pair.second
         answer = self._subject.two_threads.ask(meeting(self._subject, pair))
-        if isinstance(answer, Apart):
+        most = self._fits_no_warp(answer) if isinstance(answer, Apart) else None
+        if isinstance(answer, Apart) and most is None:
             self._assumptions |= answer.assumptions
             self._conditions.update(dict.fromkeys(answer.conditions))
             self._needs |= answer.needs
@@ -281,8 +284,18 @@ class _Question:
             self._suspects.append(
                 Suspect(RULE, first.index, second.index, answer.values, self._words(pair))
             )
+        elif isinstance(answer, Apart):
+            why = f"{self._words(pair)} in blocks of more than {most} threads"
+            self._suspects.append(Suspect(RULE, first.index, second.index, None, why))
         elif not self._unknown:
             self._unknown = f"{self._words(pair)}: {answer.reason}"
+
+    def _fits_no_warp(self, answer: Apart) -> int | None:
+        """The most threads of a block for which an answer holds, if those are fewer than a warp in
+        a kernel whose blocks are rows: nobody launches that, so the answer would hide a race."""
+        most = limits_of(answer.conditions).get("blockDim.x", LANES)
+        rows = Dimensions(self._subject.trace, self._subject.shape).block == ("x",)
+        return most if rows and most < LANES else None
 
     def _one_value(self, first: Touch, second: Touch) -> bool:
         """Do both write one constant? Whoever reads it unordered makes another pair."""

@@ -24,17 +24,23 @@ _PLACES = frozenset({"%tid.x", "%tid.y", "%tid.z", "%laneid"})
 
 def without_weaker(conditions: Iterable[str]) -> str:
     """Conditions together; of two limits of one size the smaller: "n <= 5" and not "n <= 7"."""
+    limits = limits_of(conditions)
+    kept: dict[str, None] = {}
+    for condition in conditions:
+        size = condition.partition(" <= ")[0]
+        kept[f"{size} <= {limits[size]:,}" if size in limits else condition] = None
+    return " and ".join(kept)
+
+
+def limits_of(conditions: Iterable[str]) -> dict[str, int]:
+    """The most that each size may be where conditions bind it by a number."""
     limits: dict[str, int] = {}
     for condition in conditions:
         size, relation, number = condition.partition(" <= ")
         plain = number.replace(",", "")
         if relation and plain.isdecimal():
             limits[size] = min(int(plain), limits.get(size, int(plain)))
-    kept: dict[str, None] = {}
-    for condition in conditions:
-        size = condition.partition(" <= ")[0]
-        kept[f"{size} <= {limits[size]:,}" if size in limits else condition] = None
-    return " and ".join(kept)
+    return limits
 
 
 def proved_for(subject: Subject) -> str:

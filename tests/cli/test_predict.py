@@ -61,7 +61,7 @@ def test_limits_of_registers_are_listed(tmp_path: Path) -> None:
     assert (best["limit"], best["registers"], best["fraction"]) == (32, 32, 1.0)
     assert best["spills_to_shared"] and best["pace"] < first["pace"]
     text = said(ptxsw("predict", JACOBI))
-    assert "registers: the kernel does not say how many threads a block has" in text
+    assert "registers: the kernel does not declare how large its blocks are" in text
 
 
 def test_the_page_has_a_section(tmp_path: Path) -> None:

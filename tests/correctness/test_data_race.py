@@ -290,3 +290,15 @@ def test_why_no_run_tells_of_a_race_that_may_be() -> None:
     verdict = checked(asked, races).verdicts["data-race"]
     assert verdict.kind is VerdictKind.UNKNOWN
     assert verdict.reason.endswith("no run tells: the interpreter does not know suld.b.1d.b32.trap")
+
+
+TWO_WRITES = "st.shared.u32 [%r6], %r1;\nst.shared.u32 [%r6+DISTANCE], %r4;"
+
+
+def test_no_proof_is_for_blocks_of_less_than_a_warp() -> None:
+    """Where threads lie in rows alone, the elements that each writes are a warp apart."""
+    near = proof(TWO_WRITES.replace("DISTANCE", "124"))
+    assert near.open[0].why.endswith(" in blocks of more than 31 threads")
+    assert "blockDim.x" not in near.condition
+    far = proof(TWO_WRITES.replace("DISTANCE", "128"))
+    assert not far.open and far.condition == "blockDim.x <= 32"

@@ -77,7 +77,7 @@ SHOWN: dict[str, tuple[Block, str, str]] = {
     "shuffle": ((64, 1, 1), "warp-mask", "let all lanes that the mask names come to it"),
     "mask": ((64, 1, 1), "warp-mask", "let all lanes that the mask names come to it"),
     "barrier": ((64, 1, 1), "divergent-barrier", "move the barrier"),
-    "unwritten": ((64, 1, 1), "undefined-value", "give it a first value"),
+    "unwritten": ((64, 1, 1), "undefined-value", "write what it is computed from"),
     "beyond": ((64, 1, 1), "out-of-bounds", "guard the access"),
     "vector": ((64, 1, 1), "misaligned-access", "access fewer bytes at a time"),
     "wait_for": ((64, 1, 1), "deadlock", "write what they wait for"),
