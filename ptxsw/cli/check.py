@@ -178,7 +178,8 @@ def check(
         write(write_baseline, run.new_baseline(answers))
         raise typer.Exit(BAD_INPUT if summary.problems else 0)
     if format is Format.text:
-        sys.stdout.write(_text(summary, pinned=baseline is not None, counts=statistics))
+        pinned = pinned_findings is not None and bool(pinned_findings.resources)
+        sys.stdout.write(_text(summary, pinned=pinned, counts=statistics))
     elif statistics:
         write_exact(sys.stdout, as_json(_statistics(summary)))
     else:

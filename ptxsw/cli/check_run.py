@@ -277,7 +277,11 @@ def _regression(path: str, name: str, what: str) -> Located:
 
 def read_baseline(path: str | None) -> baseline.Baseline | None:
     """Raises OSError, ValueError."""
-    return None if path is None else baseline.read(path)
+    try:
+        return None if path is None else baseline.read(path)
+    except FileNotFoundError as error:
+        advice = f"`--write-baseline {path}` writes it"
+        raise ValueError(f"{path}: {error.strerror}; {advice}") from error
 
 
 def new_baseline(every: Sequence[CheckedFile]) -> str:

@@ -209,7 +209,10 @@ def test_processes_change_nothing() -> None:
             ("tile.ptx", "--baseline", "tile.ptx"),
             "tile.ptx: not a baseline of ptxsw: not JSON: line 1, column 1: Expecting value",
         ),
-        (("tile.ptx", "--baseline", "gone"), "gone: No such file or directory\n"),
+        (
+            ("tile.ptx", "--baseline", "gone"),
+            "gone: No such file or directory; `--write-baseline gone` writes it\n",
+        ),
         (("tile.ptx", "--block", "0"), "--block: '0' is not a size; write 256, 16x16 or 8x8x4\n"),
     ],
 )
