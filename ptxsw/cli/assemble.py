@@ -109,7 +109,7 @@ def exec_(
     """Run a build in which every ptxas is the wrapper.
 
     Invalid PTXSW_* settings are reported first; the build still runs. It ends with the status of
-    the command.
+    the command. What is up to date is not assembled again, so build from scratch.
 
     \b
       ptxsw exec -- make -j8

@@ -78,7 +78,8 @@ def check(
         typer.Option(metavar="FILE", help="Report only findings that are not in this file."),
     ] = None,
     write_baseline: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write what is found there, and exit 0.")
+        str | None,
+        typer.Option(metavar="FILE", help="Write all that is found to this file, and exit 0."),
     ] = None,
     resources: Annotated[
         bool,

@@ -65,6 +65,8 @@ def env(
 ) -> None:
     """Print the lines that lead a build tool to the stand-in.
 
+    They set variables of this shell. A new shell, or unsetting them, undoes it.
+
     \b
       eval "$(ptxsw env nvcc)"
     """
