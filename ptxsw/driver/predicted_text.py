@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
 
 _TIMEOUT = 60.0  # seconds of one run of ptxas
-_NO_LAUNCH = "no launch is given: how often loops iterate and what caches hold is not known"
-_NO_REGISTERS = "the registers are not known: no occupancy; name them with --registers"
+_NO_LAUNCH = "no launch given, so how often loops iterate and what caches hold is unknown"
+_NO_REGISTERS = "registers unknown, so no occupancy: give --registers"
 _DYNAMIC: Final = pattern(r"\.extern\s[^;]*\.shared\b")
-_NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
+_NO_BLOCK = "block size unknown, so no occupancy: give --block or --launch"
 
 
 class PredictedText:

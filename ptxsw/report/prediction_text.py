@@ -82,7 +82,7 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
     if kernel.occupancy is not None:
         yield from _occupancy(kernel.occupancy)
     if kernel.effects:
-        yield "  rewrites, where they are proved; the stretch that takes longest, before -> after"
+        yield "  rewrites, if they are proved, and the time of the slowest part, before -> after"
         yield from (f"    {line}" for line in _effects(kernel.effects))
     if kernel.candidates:
         yield "  limits of registers (--rewrites registers), with stalls relative to the first"

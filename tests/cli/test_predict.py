@@ -44,7 +44,7 @@ def test_without_a_launch_one_iteration_of_each_inner_loop() -> None:
         assert re.search(rf"^    {resource} +[#.]", text, re.MULTILINE), resource
     assert " blocks of 128 threads, limited by " in text
     assert re.search(r"^    shuffle +6 changes: at least ", text, re.MULTILINE)
-    assert "no launch is given" in text
+    assert "no launch given" in text
 
 
 def test_limits_of_registers_are_listed(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_nothing_is_invented() -> None:
     done = ptxsw("predict", JACOBI, "--no-rewrites", "--format", "json")
     [kernel] = json.loads(said(done))["kernels"]
     assert kernel["occupancy"] is None
-    assert "the block is not known: no occupancy; name one, or a launch" in kernel["notes"]
+    assert "block size unknown, so no occupancy: give --block or --launch" in kernel["notes"]
     [stretch] = [s for s in kernel["stretches"] if s["resources"][0]["time"]["high"] > 1]
     resources = {r["name"]: r["time"] for r in stretch["resources"]}
     assert resources["dram"]["low"] == resources["l2"]["low"] == 0 < resources["dram"]["high"]
