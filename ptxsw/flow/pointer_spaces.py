@@ -7,8 +7,9 @@ object it began in (manual 6.4.1.1); what is loaded from memory may be anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
+from functools import partial
 
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import ForwardAnalysis
@@ -48,8 +49,11 @@ class PointerSpaces:
     that of a pointer in bits."""
 
     def __init__(self, cfg: Cfg, parameters: frozenset[str], size: int = 64) -> None:
-        self._cfg, self._parameters, self._size = cfg, parameters, size
-        self._blocks: ForwardAnalysis[State] = ForwardAnalysis(cfg, {}, self._through, _joined)
+        self._cfg = cfg
+        self._behind = partial(_behind, cfg, parameters, size)
+        # By no method of this object, which would hold itself then.
+        through = partial(_through, cfg, self._behind)
+        self._blocks: ForwardAnalysis[State] = ForwardAnalysis(cfg, {}, through, _joined)
         self._last: tuple[int, State] = -1, {}
 
     def before(self, position: int) -> State:
@@ -69,18 +73,21 @@ class PointerSpaces:
             return Points.ANYTHING
         return self.before(position).get(register, Points.ANYTHING)
 
-    def _through(self, number: int, entry: State) -> Iterator[tuple[int, State]]:
-        block = self._cfg.blocks[number]
-        state = self._behind(range(block.start, block.end), entry)
-        return ((successor, state) for successor in block.successors)
 
-    def _behind(self, indices: range, entry: State) -> State:
-        """What registers hold behind some instructions of a block."""
-        state = dict(entry)
-        for index in indices:
-            written, instruction = self._cfg.written[index], self._cfg.instructions[index]
-            _step(instruction, written, state, self._parameters, self._size)
-        return state
+def _through(
+    cfg: Cfg, behind: Callable[[range, State], State], number: int, entry: State
+) -> Iterator[tuple[int, State]]:
+    block = cfg.blocks[number]
+    state = behind(range(block.start, block.end), entry)
+    return ((successor, state) for successor in block.successors)
+
+
+def _behind(cfg: Cfg, parameters: frozenset[str], size: int, indices: range, entry: State) -> State:
+    """What registers hold behind some instructions of a block."""
+    state = dict(entry)
+    for index in indices:
+        _step(cfg.instructions[index], cfg.written[index], state, parameters, size)
+    return state
 
 
 def _joined(a: State, b: State) -> State:

@@ -610,7 +610,8 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
 
 @pytest.mark.skipif(real_ptxas(os.environ) is None, reason="no ptxas")
 def test_a_rotation_saves_more_than_a_shuffle() -> None:
-    """Instructions and loads of an iteration, which makes one store. Mode auto keeps the better."""
+    """Instructions and loads of an iteration, which makes one store. Mode auto keeps neither: an
+    iteration of the rotation waits for a load that came earlier before."""
     text = kernel(ROW)
     rotated = made(text).text
     shuffled = rewritten("shuffle", text, block=(128, 1, 1)).text
@@ -625,8 +626,9 @@ def test_a_rotation_saves_more_than_a_shuffle() -> None:
     assert rotation[1] == both_of_them[1] and rotation[0] < both_of_them[0]
     aimed = re.sub(r"(?m)^\.target\s+sm_\d+", ".target sm_80", text)
     (told,) = optimize(aimed, Options("auto", block=(128, 1, 1))).report.kernels
-    assert [(r.rewrite, r.line) for r in told.rewrites or ()] == [(NAME, 23)]
-    assert IS_ROTATED in [r.reason for r in told.refusals or ()]
+    assert not told.rewrites
+    (reason,) = [r.reason for r in told.refusals or () if (r.rewrite, r.line) == (NAME, 23)]
+    assert reason is not None and "but waiting" in reason
 
 
 @pytest.mark.skipif(real_ptxas(os.environ) is None, reason="no ptxas")
