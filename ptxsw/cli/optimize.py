@@ -58,9 +58,9 @@ def optimize(
     the output is the input, byte for byte.
 
     \b
-    Mode auto makes what ptxsw tune measured to be fastest, or else what certainly pays by the
-    code that ptxas makes of it, and says why it leaves the rest alone. Mode force makes all that
-    are proved. Scheme auto is paper, or what tune measured; form auto is uniform in loops
+    Mode auto applies what ptxsw tune measured as fastest, or else what ptxas's output shows to be
+    a gain, and says why it leaves the rest alone. Mode force applies all rewrites that are proved.
+    Scheme auto is paper, or what tune measured; form auto is uniform in loops
     that lanes leave in different iterations, else keep.
 
     \b

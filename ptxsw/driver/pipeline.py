@@ -140,7 +140,7 @@ class Watch(Protocol):
     """Told of an `optimize` on its way."""
 
     def begin(self, waiting: Report) -> None:
-        """The report were no kernel finished."""
+        """The report before any kernel is done."""
 
     def finished(self, number: int, kernel: model.Kernel, edits: tuple[Edit, ...]) -> None:
         """Kernel `number` of that report, counted from 0, as it stays; its edits lie inside it."""

@@ -154,8 +154,8 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     weight: Annotated[
         Weight,
         says(
-            "What it costs a warp that runs once through the kernel, in quarters of a cycle: the "
-            "time of an instruction, or of a sector of 32 bytes in the L1 cache."
+            "The extra cost for each warp that runs through the kernel. One unit is a quarter of a "
+            "cycle: the time of an instruction, or of a sector of 32 bytes in the L1 cache."
         ),
     ]
     file: Annotated[str | None, says("Of the source, as .file names it.")] = None

@@ -1,4 +1,4 @@
-"""Runs PTX without a GPU: all threads at once over numpy, as unkindly as PTX allows."""
+"""Runs PTX without a GPU: all threads at once over numpy, under adversarial schedules."""
 
 from ptxsw.simt.conflicts import RACE, SAME, STRONG, Conflict
 from ptxsw.simt.counters import Counters
