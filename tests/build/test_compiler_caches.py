@@ -114,6 +114,7 @@ def test_each_build_has_its_own_settings(cached: Cached) -> None:
         assert schemes == (set() if settings == AUTO else {settings.get("PTXSW_SCHEME", "paper")})
 
 
+@pytest.mark.slow
 def test_env(cached: Cached) -> None:
     forced = cached.shell("", FORCE)
     assert cached.rewritten() == 1

@@ -35,7 +35,13 @@ LANGUAGES = {
 HAVE_A_TEST = {"docs/errors.md", "docs/reading-a-trace.md", "docs/walkthrough.md"}
 """Pages whose consoles `test_docs` runs, each in its own folder."""
 
-SLOW = {"README.md", "docs/getting-started.md", "docs/integrations.md", "docs/predicting.md"}
+SLOW = {
+    "README.md",
+    "docs/getting-started.md",
+    "docs/integrations.md",
+    "docs/kernelgen.md",
+    "docs/predicting.md",
+}
 """Pages whose commands take more than a few seconds."""
 
 REASONS = {
