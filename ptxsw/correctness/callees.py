@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.inlining import called
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.ptx.isa import call_parts
 from ptxsw.ptx.patterns import pattern
 
 _RUN_TIME = frozenset({
@@ -32,7 +32,7 @@ OWN = frozenset({"local", "param", "const"})
 
 def is_known(call: Instruction) -> bool:
     """Does it touch only what it is given and its own memory, and wait for nobody?"""
-    name = called(call)
+    name = call_parts(call).callee
     return name is not None and (name in _RUN_TIME or _PURE.fullmatch(name) is not None)
 
 
@@ -41,19 +41,19 @@ def outside(module: Module, cfg: Cfg) -> Iterator[tuple[int, str]]:
     for index in cfg.indices(cfg.order):
         instruction = cfg.instructions[index]
         if instruction.opcode == "call" and not _is_private(module, instruction, set()):
-            yield index, called(instruction) or "a function through a pointer"
+            yield index, call_parts(instruction).callee or "a function through a pointer"
 
 
 def circular(module: Module, cfg: Cfg) -> Iterator[Function]:
     """The functions of the module that are still called: they call themselves."""
-    names = {called(cfg.instructions[at]) for at in cfg.indices(cfg.order)
+    names = {call_parts(cfg.instructions[at]).callee for at in cfg.indices(cfg.order)
              if cfg.instructions[at].opcode == "call"}  # fmt: skip
     return (f for f in module.functions if f.name in names and f.body_span is not None)
 
 
 def _is_private(module: Module, call: Instruction, met: set[str]) -> bool:
     """Does a call touch only memory of its own thread, and wait for nobody?"""
-    name = called(call)
+    name = call_parts(call).callee
     if is_known(call) or name in met:
         return True
     bodies = [f for f in module.functions if f.name == name and f.body_span is not None]

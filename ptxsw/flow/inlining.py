@@ -42,18 +42,13 @@ from ptxsw.ptx.ir import (
     Vec,
     type_width,
 )
+from ptxsw.ptx.isa import call_parts
 
 MOST = 20_000
 """Instructions of the whole, past which calls stay."""
 
 _OWN = frozenset({"reg", "local", "param"})
 """Spaces of which each call has its own variables."""
-
-
-def called(instruction: Instruction) -> str | None:
-    """The function that a call names; None for one through a pointer."""
-    plain = [o for o in instruction.operands if not isinstance(o, Args)]
-    return plain[0].name if plain and isinstance(plain[0], Symbol) else None
 
 
 Known = Callable[[str, tuple[int | None, ...]], Function | None]
@@ -70,8 +65,12 @@ def inlined(
     body = function.body
     if not any(i.opcode == "call" for i in body.instructions):
         return function
+
+    def here(call: Instruction) -> Function | None:
+        return bodies.get(call_parts(call).callee or "")
+
     for elsewhere in (False, True):
-        find: Find = _Elsewhere(body, known) if elsewhere else lambda c: bodies.get(called(c) or "")
+        find: Find = _Elsewhere(body, known) if elsewhere else here
         inlining = _Inlining(find, body, elsewhere=elsewhere)
         statements = tuple(inlining.expanded(body.statements, (function.name,)))
         body = replace(body, statements=statements)
@@ -102,8 +101,8 @@ class _Elsewhere:
                     self._stored.setdefault(where, []).append(value)
 
     def __call__(self, call: Instruction) -> Function | None:
-        given, _ = _arguments(call)
-        return self._known(called(call) or "", tuple(map(self._number, given)))
+        parts = call_parts(call)
+        return self._known(parts.callee or "", tuple(map(self._number, parts.given)))
 
     def _number(self, argument: Operand) -> int | None:
         """The number that an argument is, also where it lies in a variable that is stored once."""
@@ -145,7 +144,7 @@ class _Inlining:
         if callee is None or callee.name in around:
             return None
         length = len(callee.body.instructions)
-        given, results = _arguments(statement)
+        results, _, given = call_parts(statement)
         fits = len(given) == len(callee.params) and len(results) == len(callee.returns)
         if length > self._left or not fits:
             return None
@@ -160,7 +159,7 @@ class _Inlining:
         first = callee.name not in self._shared
         shared = self._shared.setdefault(callee.name, base)
         moved = _Moved(callee, base, shared, call if self._elsewhere else None)
-        given, results = _arguments(call)
+        results, _, given = call_parts(call)
         end, past = Label("$end", call.span, base), Label("$past", call.span, base)
         yield Open(base, call.span)
         if call.guard is not None:
@@ -271,14 +270,6 @@ class _Moved:
             case Sum(base, offset):
                 return Sum(self._operand(base), offset)
         return operand
-
-
-def _arguments(call: Instruction) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """What a call gives, and where its results go."""
-    operands = call.operands
-    results = operands[0].elements if operands and isinstance(operands[0], Args) else ()
-    lists = [o for o in operands[1:] if isinstance(o, Args)]
-    return (lists[0].elements if lists else ()), results
 
 
 def _branch(at: Instruction, end: Label, guard: Guard | None) -> Instruction:

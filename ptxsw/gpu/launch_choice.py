@@ -22,7 +22,7 @@ from msgspec import Struct
 from ptxsw.changes.options import Options, block_shape
 from ptxsw.driver.pipeline import optimize, target
 from ptxsw.gpu.measure import ORIGINAL, Measured
-from ptxsw.gpu.results import VariantChoice
+from ptxsw.gpu.results import VariantChoice, sizes
 from ptxsw.gpu.results import choose as fastest
 from ptxsw.parser import parse
 from ptxsw.ptx.cxx_names import chosen
@@ -68,7 +68,7 @@ class LaunchChoice(Struct, frozen=True):
         return f"{self.scheme} {self.form}".strip()
 
     def __str__(self) -> str:
-        return f"{self.kernel} in blocks of {_sizes(self.block)} on {self.arch}: {self.reason}"
+        return f"{self.kernel} in blocks of {sizes(self.block)} on {self.arch}: {self.reason}"
 
 
 def choose(
@@ -95,10 +95,10 @@ def choose(
     known = _kernel(kernel, entry)
     shape, shared = _launch(launch)
     if known.block not in (None, shape):
-        own, given = _sizes(known.block or shape), _sizes(shape)
+        own, given = sizes(known.block or shape), sizes(shape)
         raise ValueError(f"{known.name} is for blocks of {own} (.reqntid), not of {given}")
     if known.most is not None and shape[0] * shape[1] * shape[2] > known.most:
-        most, given = known.most, _sizes(shape)
+        most, given = known.most, sizes(shape)
         raise ValueError(f"{known.name} is for blocks of up to {most} threads, not of {given}")
     asked = arch or known.target
     if asked is None:
@@ -114,7 +114,7 @@ def choose(
     ]
     if rows:
         return made.version(fastest(rows, padded=True), result, is_measured=True)
-    reason = f"blocks of {_sizes(shape)} were not measured; over all launches {_best(result)}"
+    reason = f"blocks of {sizes(shape)} were not measured; over all launches {_best(result)}"
     overall = VariantChoice(result.scheme, result.form, result.speedup, reason)
     if shared and _takes_shared(result.scheme):
         return made.original(f"{reason}; but it spills to shared memory, which the launch takes")
@@ -248,7 +248,3 @@ def _best(result: Tuned) -> str:
     if (result.scheme, result.form) == (KEEP, KEEP):
         return "nothing was faster"
     return f"{result.scheme} {result.form}".strip() + " was best"
-
-
-def _sizes(shape: Shape) -> str:
-    return "x".join(map(str, shape))

@@ -55,12 +55,10 @@ def paddings(text: str, kernel: str, launch: PreparedLaunch, arch: str) -> tuple
         functions = cubin.read(image(text, arch)).functions
         code = next(function for function in functions if function.name == kernel)
         x, y, z = launch.block
-        needs = {"threads": x * y * z, "registers": code.registers, "shared": code.shared}
-        now = occupancy(
-            arch, block_threads=x * y * z, registers=code.registers, shared=code.shared
-        ).blocks
-        steps = dict(steps_down(arch, **needs))
+        threads, registers, shared = x * y * z, code.registers, code.shared
+        now = occupancy(arch, block_threads=threads, registers=registers, shared=shared).blocks
+        steps = dict(steps_down(arch, threads=threads, registers=registers, shared=shared))
     except (AssemblyError, cubin.BadCubin, StopIteration, UnknownTarget):
         return ()
     wanted = dict.fromkeys(now // share for share in _SHARES)
-    return tuple(steps[blocks] - code.shared for blocks in wanted if blocks in steps)
+    return tuple(steps[blocks] - shared for blocks in wanted if blocks in steps)

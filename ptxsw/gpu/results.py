@@ -130,7 +130,7 @@ HEAD = (
 def cells(row: Measured) -> list[str]:
     """A line in the order of `HEAD`; what is not known is "-"."""
     return [
-        row.kernel, row.scheme, row.form, _size(row.grid), _size(row.block),
+        row.kernel, row.scheme, row.form, sizes(row.grid), sizes(row.block),
         "-" if row.seconds is None else f"{row.seconds * 1e6:.2f}",
         "-" if row.noise is None else f"{row.noise * 100:.2f}",
         "-" if row.speedup is None else f"{row.speedup:.3f}",
@@ -139,7 +139,8 @@ def cells(row: Measured) -> list[str]:
     ]  # fmt: skip
 
 
-def _size(shape: Shape) -> str:
+def sizes(shape: Shape) -> str:
+    """ "32x8x1"."""
     return "x".join(map(str, shape))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ptxsw.ptx.ir import (
     Args,
@@ -20,6 +20,7 @@ from ptxsw.ptx.ir import (
     Reg,
     RegisterPart,
     Special,
+    Symbol,
     Vec,
     leaves,
     type_width,
@@ -145,6 +146,28 @@ def _destinations(instruction: Instruction, op: Op) -> int:
     first = instruction.operands[:1]
     # `call (result), f, (arguments)`, but `call f, (arguments)`.
     return 1 if first and type(first[0]) is Args else 0
+
+
+class CallParts(NamedTuple):
+    """What a call names: where its results go, what it calls, and what it gives."""
+
+    results: tuple[Operand, ...]
+    target: Operand | None
+    given: tuple[Operand, ...]
+
+    @property
+    def callee(self) -> str | None:
+        """The function that is called; None for one through a pointer."""
+        return self.target.name if isinstance(self.target, Symbol) else None
+
+
+def call_parts(call: Instruction) -> CallParts:
+    """The parts of `call (results), target, (given), prototype;`."""
+    head = destinations(call)
+    first, rest = call.operands[:head], call.operands[head:]
+    results = first[0].elements if first and isinstance(first[0], Args) else ()
+    given = next((o.elements for o in rest[1:] if isinstance(o, Args)), ())
+    return CallParts(results, rest[0] if rest else None, given)
 
 
 def known(instruction: Instruction) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ptxsw.flow.dataflow import CARRY
-from ptxsw.ptx.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable, flatten
+from ptxsw.ptx.ir import Instruction, Operand, Reg, Sink, Symbol, Variable, flatten
+from ptxsw.ptx.isa import call_parts
 from ptxsw.simt.code import Code, header_variables, size_of
 from ptxsw.simt.lanes import as_array
 from ptxsw.simt.library import LIBRARY
@@ -168,13 +169,10 @@ def createpolicy(code: Code, instruction: Instruction, pc: int) -> Op:
 @handles("call", guarded=True)
 def call(code: Code, instruction: Instruction, pc: int) -> Op:
     """Direct and indirect calls; arguments and results are copied between the frames."""
-    operands = list(instruction.operands)
-    results: tuple[Operand, ...] = ()
-    if isinstance(operands[0], Args):
-        results = operands.pop(0).elements  # type: ignore[union-attr]
-    target = operands.pop(0)
-    given = next((o.elements for o in operands if isinstance(o, Args)), ())
-    results, given = tuple(flatten(results)), tuple(flatten(given))
+    parts = call_parts(instruction)
+    target = parts.target
+    assert target is not None
+    results, given = tuple(flatten(parts.results)), tuple(flatten(parts.given))
 
     def run(machine: Machine, fragment: Fragment) -> int:
         going = taking_part(machine, fragment, code, instruction)
