@@ -27,13 +27,10 @@ from ptxsw.terms.origin import Origin
 from ptxsw.verify.argument_places import ArgumentPlace, argument_places, at_place
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.contents import is_float, width_of
-from ptxsw.verify.invented import arguments
+from ptxsw.verify.invented import BOXES, ROWS, TILES, arguments
 from ptxsw.verify.launches import Launch, Shape, with_argument
 from ptxsw.verify.parameters import flat, parameters, pointer_of
 
-_ROWS: tuple[Shape, ...] = ((64, 1, 1), (256, 1, 1), (128, 1, 1), (32, 1, 1))
-_TILES: tuple[Shape, ...] = ((16, 16, 1), (32, 8, 1), (32, 4, 1), (8, 8, 1), (32, 32, 1))
-_BOXES: tuple[Shape, ...] = ((8, 8, 4), (4, 4, 4), (32, 2, 2), (8, 8, 8))
 _WIDTHS = 2  # of tiles that are not usual
 _BLOCKS = 64  # of the largest grid that a model makes
 _LARGEST = 1 << 16  # number of one
@@ -86,19 +83,19 @@ class Natural(Struct, frozen=True, dict=True):
 
     def _usual(self) -> tuple[Shape, ...]:
         if "z" in self._across:
-            return _BOXES
+            return BOXES
         if "y" in self._across:
-            return (*_TILES, *self._odd_tiles())
+            return (*TILES, *self._odd_tiles())
         across = sorted(set(widths(self.subject.trace, "x")))
         if len(across) == 1 and 32 <= across[0] <= MOST_THREADS:
             parts = [across[0] // n for n in (1, 2, 4, 8) if across[0] % (32 * n) == 0]
             return tuple((x, 1, 1) for x in parts) or ((across[0], 1, 1),)
-        return _ROWS if self._across else ((1, 1, 1),)
+        return ROWS if self._across else ((1, 1, 1),)
 
     def _odd_tiles(self) -> Iterator[Shape]:
         """Besides the usual ones: as wide as the kernel computes its indices, `blockIdx.x * 24 +
         threadIdx.x`. It may be what threads of several elements cover, so these are not all."""
-        usual = {x for x, _, _ in _TILES}
+        usual = {x for x, _, _ in TILES}
         for x in sorted({*widths(self.subject.trace, "x")} - usual)[:_WIDTHS]:
             yield from ((x, y, 1) for y in (8, 4, x) if x > 1 and x * y <= MOST_THREADS)
 

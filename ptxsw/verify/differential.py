@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
+from math import prod
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.ptx.errors import Unsupported
-from ptxsw.ptx.ir import Function, Module
+from ptxsw.ptx.ir import Module
 from ptxsw.simt import MemoryFault
-from ptxsw.simt.state import Livelock, PastDynamicShared, Runaway
+from ptxsw.simt.state import Livelock, PastDynamicShared, Race, Runaway
+from ptxsw.verify.comparison import Comparison, Difference, body_of
 from ptxsw.verify.contraction import fused_otherwise
 from ptxsw.verify.invented import Inventor
-from ptxsw.verify.launches import Launch, repaired
+from ptxsw.verify.launches import Launch, Shape, repaired, reseeded
 from ptxsw.verify.runs import LIMIT, Outcome, differing, run
 from ptxsw.verify.witness import described, index_in, simpler, simpler_grids, smaller
 
@@ -30,65 +31,11 @@ MOST_SHARED = 227 << 10
 WORK = 300_000
 """What invented launches of one kernel may cost: steps of groups of threads, those of many threads
 counted several times. It is a few seconds. Half as much again goes into fuzzed schedules."""
-_OVERHEAD = 100  # of a run, in steps
-_MANY = 2048  # threads of which a step costs twice as much as one of few
 _FEW_FUZZED = 3  # launches: so many small ones run under other schedules in any case
+_RACED = 3  # launches in which races are looked for, in blocks of other shapes
+_ORDERS = 16  # schedules, each with other contents, of a launch in which threads race
 _STEADY = 100_000  # steps that go into finding out whether results depend on the schedule
 _PLAIN_LIMIT, _VARIED_LIMIT = 1 << 18, 1 << 14  # steps of invented launches
-
-
-class Difference(Struct, frozen=True):
-    """Where two kernels part."""
-
-    launch: Launch
-    """A launch that shows it."""
-    seed: int | None
-    """Its schedule; None is the one in which threads reconverge."""
-    what: str
-    """Which element differs, its values, and who stored it."""
-
-    @property
-    def condition(self) -> str:
-        return self.launch.condition
-
-
-class Comparison(Struct):
-    """What was run, and the first difference."""
-
-    difference: Difference | None = None
-    launches: int = 0  # on which both were compared
-    runs: int = 0
-    skipped: list[str] = field(default_factory=list)  # why a launch said nothing
-    work: int = 0  # as `WORK` counts it
-    outcomes: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    """By text (0 or 1) and function, which outcomes of each guard ran."""
-    open: bool = False  # launches differ unless ptxas fuses products and sums
-
-    def ran(self, text: int, launch: Launch, outcome: Outcome) -> Outcome:
-        """Counts a run."""
-        self.runs += 1
-        self.work += outcome.steps * (_MANY + launch.threads) // _MANY + _OVERHEAD
-        for name, taken in outcome.sides.items():
-            so_far = self.outcomes.setdefault((text, name), [0] * len(taken))
-            self.outcomes[text, name] = [a | b for a, b in zip(so_far, taken, strict=True)]
-        return outcome
-
-    def taken(self, text: int, module: Module) -> tuple[int, int]:
-        """How many outcomes of the guards in what was run of a text were taken, of how many."""
-        taken = every = 0
-        for (number, name), outcomes in self.outcomes.items():
-            body = _function(module, name).body if number == text else None
-            for outcome, instruction in zip(
-                outcomes, body.instructions if body else (), strict=False
-            ):
-                if instruction.guard is not None:
-                    taken += outcome.bit_count()
-                    every += 2
-        return taken, every
-
-
-def _function(module: Module, name: str) -> Function:
-    return next(f for f in module.functions if f.name == name and f.body_span is not None)
 
 
 # ---------------------------------------------------------------- comparing
@@ -126,7 +73,9 @@ def compare(
             continue
         if both.tried(launch, grows):
             return both.comparison
-    both.fuzz(work // 2 if inventor is not None else None)
+    for found in (both.fuzz, both.race):
+        if both.comparison.difference is None:
+            found(work // 2 if inventor is not None else None)
     if both.comparison.difference is None:
         both.comparison.difference = both.conditional
     return both.comparison
@@ -147,8 +96,9 @@ class _Both:
         self.comparison, self.inventor = comparison, inventor
         self.conditional: Difference | None = None  # the first one found that needs a condition
         self._to_fuzz: list[tuple[Launch, Outcome]] = []
+        self._same: dict[Shape, Launch] = {}  # by blocks
         self._most = 0  # steps of the longest launch so far
-        shape = _function(a, kernel).block_shape
+        shape = body_of(a, kernel).block_shape
         self._fixed = shape is not None
 
     def tried(self, launch: Launch, grows: bool) -> bool:
@@ -185,6 +135,8 @@ class _Both:
                 self.comparison.skipped.append("the first kernel does nothing that can be seen")
                 return False
             self.comparison.launches += 1
+            if not launch.condition:
+                self._same.setdefault(launch.block, launch)
             few = self.inventor is not None and len(self._to_fuzz) < _FEW_FUZZED
             if launch.fuzz or (few and launch.threads <= 128):
                 self._to_fuzz.append((launch, first))
@@ -255,16 +207,62 @@ class _Both:
             for seed in self.seeds:
                 if end is not None and self.comparison.work > end:
                     return
-                outcome = run(self.b, self.kernel, launch, seed, merge_iterations=self.merge)
-                self.comparison.ran(1, launch, outcome)
-                if outcome.same(first) or self._is_open(launch, seed):
-                    continue
-                if not self._steady(launch, first, (seed, *self.seeds)):
+                parts = self._parts(launch, first, seed)
+                if parts is False:
                     self.comparison.launches -= 1
                     break
-                what = described(self.a, self.b, self.kernel, launch, seed, first, outcome)
-                self.comparison.difference = Difference(launch, seed, what)
-                return
+                if parts:
+                    return
+
+    def _parts(self, launch: Launch, first: Outcome, seed: int) -> bool | None:
+        """Do the kernels differ under a schedule? False where the first one's results depend on
+        it, too; None where both do the same."""
+        outcome = run(self.b, self.kernel, launch, seed, merge_iterations=self.merge)
+        self.comparison.ran(1, launch, outcome)
+        if outcome.same(first) or self._is_open(launch, seed):
+            return None
+        if not self._steady(launch, first, (seed, *self.seeds)):
+            return False
+        what = described(self.a, self.b, self.kernel, launch, seed, first, outcome)
+        race = self._race_in(launch)
+        what += f"\nthreads race in the second kernel, and not in the first: {race}" if race else ""
+        self.comparison.difference = Difference(launch, seed, what)
+        return True
+
+    def race(self, work: int | None) -> None:
+        """Launches that were the same although threads race in the second kernel alone: in other
+        orders, and with other contents, for a sum shows what a largest element hides."""
+        end = None if work is None else self.comparison.work + work
+        for launch, race in self._raced() if self.seeds else ():
+            self.comparison.race = race
+            for seed in range(1, _ORDERS + 1):
+                if end is not None and self.comparison.work > end:
+                    return
+                other = launch if self.inventor is None else reseeded(launch, seed)
+                first = self.comparison.ran(0, other, run(self.a, self.kernel, other))
+                if first.error is not None:
+                    continue
+                parts = self._parts(other, first, seed)
+                if parts is False:
+                    break
+                if parts:
+                    return
+
+    def _raced(self) -> Iterator[tuple[Launch, str]]:
+        """Such launches, of few blocks, and the race."""
+        for launch in sorted(self._same.values(), key=lambda it: -prod(it.block))[:_RACED]:
+            if self._race_in(launch):
+                few = smaller(launch, lambda it: bool(self._race_in(it)), simpler_grids)
+                yield few, self._race_in(few)
+
+    def _race_in(self, launch: Launch) -> str:
+        """The race of the second kernel, if the first has none."""
+        raced = run(self.b, self.kernel, launch, races=True)
+        self.comparison.ran(1, launch, raced)
+        if not isinstance(raced.error, Race):
+            return ""
+        own = self.comparison.ran(0, launch, run(self.a, self.kernel, launch, races=True))
+        return raced.error.message if own.error is None else ""
 
     def _shown(self, launch: Launch, first: Outcome, second: Outcome) -> Difference | None:
         """The difference on a launch that was made as small as can be; None where the results of

@@ -52,6 +52,10 @@ _WIDE: tuple[tuple[Shape, Shape, tuple[int, ...]], ...] = (
     ((2, 2, 2), (33, 3, 1), (100, 9, 8, 7, 6)),
     ((3, 1, 2), (1024, 1, 1), (1100, 5, 4, 3, 2)),
 )
+ROWS: tuple[Shape, ...] = ((64, 1, 1), (256, 1, 1), (128, 1, 1), (32, 1, 1))
+TILES: tuple[Shape, ...] = ((16, 16, 1), (32, 8, 1), (32, 4, 1), (8, 8, 1), (32, 32, 1))
+BOXES: tuple[Shape, ...] = ((8, 8, 4), (4, 4, 4), (32, 2, 2), (8, 8, 8))
+"""Blocks as programs have them: kernels with shared memory often run in no others."""
 _COUNT = 1 << 14  # elements of a buffer at first
 
 
@@ -138,6 +142,8 @@ class Inventor:
             yield self._sized(launch), True
         if not self._clean:
             yield from ((launch, True) for launch in self._plain[len(small) :])
+        if not self._clean and not self._fixed:
+            yield from ((launch, True) for launch in self._usual(small[0]))
         for bits in (1, 0) if not self._clean else ():  # flags that somebody waits for
             yield self._filled(small[0], bits), True
         if not self._clean:
@@ -153,6 +159,13 @@ class Inventor:
             for number, launch in enumerate(several):
                 if launch is not None:
                     yield launch, number == 0
+
+    def _usual(self, plain: Launch) -> Iterator[Launch]:
+        """In a block of each usual shape, and in the largest that the kernel allows."""
+        shapes = dict.fromkeys(((self._most, 1, 1), *TILES, *ROWS, (512, 1, 1), *BOXES))
+        for x, y, z in shapes:
+            if x * y * z <= self._most:
+                yield replace(plain, block=(x, y, z), fuzz=x * y * z <= 256)
 
     def _wide(self, plain: Sequence[Launch]) -> Iterator[Launch]:
         for number, launch in enumerate(plain):

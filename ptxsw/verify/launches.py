@@ -257,6 +257,13 @@ def with_argument(launch: Launch, place: tuple[int, int], value: Argument) -> La
     return replace(launch, args=tuple(args))
 
 
+def reseeded(launch: Launch, seed: int) -> Launch:
+    """The launch with other contents in buffers of drawn ones."""
+    for place, data in buffers(launch):
+        launch = with_argument(launch, place, replace(data, seed=data.seed + 1000 * seed))
+    return launch
+
+
 def _shrunk(launch: Launch) -> Launch | None:
     """With the largest integer halved."""
     sizes = [(a, at) for at, a in enumerate(launch.args) if isinstance(a, int) and a > 1]

@@ -15,9 +15,10 @@ from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.ptx.printable import InNotebooks
 from ptxsw.simt.run import require_64_bits
 from ptxsw.verify.branch_inputs import branch_inputs, traced
+from ptxsw.verify.comparison import Comparison, Difference
 from ptxsw.verify.constants import constants
 from ptxsw.verify.contraction import Contraction, MachineCode, is_open, settled, totalled
-from ptxsw.verify.differential import Comparison, Difference, compare
+from ptxsw.verify.differential import compare
 from ptxsw.verify.invented import Inventor
 from ptxsw.verify.launches import Launch
 from ptxsw.verify.proving import Proof, Unproved, beyond_runs, open_bits, prove
@@ -277,6 +278,11 @@ def _undecided(
     reasons = [unproved] if hidden is None else [unproved, hidden]
     if not compared.launches:
         reasons += compared.skipped[-1:] or ["there was no launch to compare"]
+    if compared.race:
+        reasons.append(
+            f"threads race in the second kernel, and not in the first, but no order that was tried "
+            f"shows it in the results: {compared.race}"
+        )
     if compared.open:
         reasons.append("launches differ, but not if ptxas fuses products and sums")
     one, two = compared.taken(0, asked.first), compared.taken(1, asked.second)
