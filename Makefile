@@ -9,7 +9,7 @@ PYTEST_FLAGS ?= -n 3 --dist loadfile
 # The version that is tested; the package itself takes a range.
 Z3 := z3-solver==$(shell sed -n '/^name = "z3-solver"/{n;s/.*"\(.*\)"/\1/p;}' uv.lock)
 
-.PHONY: help demo test slow verify-all newest lint types imports check docs packages release locked clean
+.PHONY: help demo test slow verify-all newest lint types imports check docs packages release installed locked clean
 
 ## help: what each target does
 help:
@@ -85,10 +85,19 @@ $(VENV)/release.stamp: $(VENV)/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[release]' '$(Z3)'
 	touch $@
 
-## locked: the environment that uv.lock describes, for all of the above
+STAMPS := $(addprefix $(VENV)/,demo.stamp dev.stamp docs.stamp release.stamp all.stamp)
+
+## installed: the environment for all of the above, by one installation
+installed: $(VENV)/all.stamp
+
+$(VENV)/all.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs,release]' '$(Z3)'
+	touch $(STAMPS)
+
+## locked: the same as uv.lock describes it
 locked:
 	uv sync --locked --extra dev --extra docs --extra release
-	touch $(VENV)/demo.stamp $(VENV)/dev.stamp $(VENV)/docs.stamp $(VENV)/release.stamp
+	touch $(STAMPS)
 
 clean:
 	rm -rf site demo-out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
