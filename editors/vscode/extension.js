@@ -17,7 +17,6 @@ async function start() {
     initializationOptions: {
       command: [command, ...first],
       check: settings.get("check"),
-      analyze: settings.get("analyze"),
     },
   };
   const server = { command, args: [...first, "lsp"] };

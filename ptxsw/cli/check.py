@@ -17,6 +17,7 @@ from ptxsw.cli.values import block_shape, named_launches, source_roots, workers
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Summary
+    from ptxsw.report.model import Kernel
 
 _NO, _NOT_PROVED = 1, 3
 _SHOWN = 4  # kernels of which a rule is not absent
@@ -99,6 +100,12 @@ def check(
             "--statistics", help="Print how many findings each rule has, and nothing else."
         ),
     ] = False,
+    accesses: Annotated[
+        bool,
+        typer.Option(
+            "--accesses", help="With --format json: the memory accesses of each kernel, too."
+        ),
+    ] = False,
     block: BlockOption = None,
     launch: LaunchesOption = None,
     arch: Annotated[
@@ -149,6 +156,10 @@ def check(
 
     if statistics and format not in (Format.text, Format.json):
         raise CommandError(f"--statistics has no --format {format.value}: take text or json")
+    if accesses and (format is not Format.json or statistics or resources):
+        raise CommandError(
+            "--accesses takes --format json, and neither --statistics nor --resources"
+        )
     shape = None if block is None else block_shape(block)
     known_launches = named_launches(launch or ())
     roots = source_roots(source_root or ())
@@ -159,7 +170,7 @@ def check(
         task = run.Task(
             "", shape, arch, tuple(split(compiler_options)), rules | required, ptxas,
             findings=not resources, resources=resources, launches=known_launches,
-            source_roots=roots, seconds=seconds,
+            source_roots=roots, seconds=seconds, accesses=accesses,
         )  # fmt: skip
         every = files_in(files)
     except (ValueError, UnreadableInput) as error:
@@ -184,7 +195,7 @@ def check(
     elif statistics:
         write_exact(sys.stdout, as_json(_statistics(summary)))
     else:
-        write_exact(sys.stdout, _drawn(summary, format, help_uri))
+        write_exact(sys.stdout, _drawn(summary, format, help_uri, accesses=accesses))
     if summary.problems:
         raise typer.Exit(BAD_INPUT)
     if summary.fails(fail_on.value):
@@ -228,7 +239,7 @@ def _told(summary: Summary) -> str:
     return counted(summary.findings, kernels=_kernels(summary), files=len(summary.reports))
 
 
-def _drawn(summary: Summary, format: Format, help_uri: str | None) -> str:
+def _drawn(summary: Summary, format: Format, help_uri: str | None, *, accesses: bool) -> str:
     """What programs read."""
     from ptxsw import __version__
     from ptxsw.driver.check_rules import rule_pages
@@ -244,7 +255,7 @@ def _drawn(summary: Summary, format: Format, help_uri: str | None) -> str:
         return summary_table(summary.findings, _told(summary))
     if format is Format.sarif:
         return as_json(sarif(summary.findings, rule_pages(), __version__, help_uri))
-    return as_json(_json(summary, __version__))
+    return as_json(_json(summary, __version__, accesses=accesses))
 
 
 def _statistics(summary: Summary) -> dict[str, object]:
@@ -260,7 +271,7 @@ def _statistics(summary: Summary) -> dict[str, object]:
     }
 
 
-def _json(summary: Summary, version: str) -> dict[str, object]:
+def _json(summary: Summary, version: str, *, accesses: bool) -> dict[str, object]:
     from msgspec import to_builtins
 
     return {
@@ -291,9 +302,23 @@ def _json(summary: Summary, version: str) -> dict[str, object]:
             }
             | ({"verdicts": to_builtins(kernel.verdicts)} if kernel.verdicts is not None else {})
             | ({"failed": to_builtins(kernel.failed)} if kernel.failed is not None else {})
+            | (_accesses(kernel) if accesses else {})
             for report in summary.reports
             for kernel in report.kernels
         ],
         "resources": {name: to_builtins(usage) for name, usage in summary.usages.items()},
         "problems": list(summary.problems),
+    }
+
+
+def _accesses(kernel: Kernel) -> dict[str, object]:
+    """As `analyze` has them, under the same names."""
+    from msgspec import to_builtins
+
+    from ptxsw.ptx.cxx_names import readable
+
+    return {
+        "readable": readable(kernel.name),
+        "block": kernel.block,
+        "accesses": to_builtins(kernel.accesses or ()),
     }

@@ -43,6 +43,7 @@ class Task(Struct, frozen=True):
     source_roots: tuple[str, ...] = ()
     data: bytes | None = None  # of standard input
     seconds: float = check_rules.SECONDS
+    accesses: bool = False
 
     def ptx(self) -> tuple[inputs.Ptx, ...]:
         return inputs.ptx_of(self.path, self.arch, self.options, self.data)
@@ -127,8 +128,8 @@ def _findings(task: Task, jobs: Workers, finished: Finished) -> CheckedFile:
         sources = SourceFiles(ptx.directory, task.source_roots)
         report = check(
             ptx.text, ptx.name, select=task.rules, block=task.block, ptxas=task.ptxas,
-            launches=task.launches, sources=sources, seconds=task.seconds, jobs=jobs,
-            finished=finished,
+            launches=task.launches, sources=sources, seconds=task.seconds,
+            accesses=task.accesses, jobs=jobs, finished=finished,
         )  # fmt: skip
         reports.append(report)
         findings += located(report, ptx.text, sources)

@@ -39,6 +39,7 @@ def check(
     launches: Mapping[str, Launch] | None = None,
     sources: SourceFiles | None = None,
     seconds: float = check_rules.SECONDS,
+    accesses: bool = False,
     jobs: Workers = 1,
     finished: Callable[[int, int, model.Kernel], None] = lambda done, of, kernel: None,
 ) -> Report:
@@ -56,6 +57,7 @@ def check(
         sources: What things are called in the sources.
         seconds: CPU time that the rules of correctness may take for one kernel; past it they
             answer "unknown".
+        accesses: Describe them, too, where no rule asks what a kernel costs.
         jobs: Processes, or a cluster, among which kernels are divided.
         finished: Is told how many of how many kernels are done, and the last.
 
@@ -67,7 +69,7 @@ def check(
     module = parse(text, name)
     arch = target(module)
     shape = None if block is None else block_shape(block)
-    one = _Check(module, select, arch, shape, ptxas, launches or {}, sources, seconds)
+    one = _Check(module, select, arch, shape, ptxas, launches or {}, sources, seconds, accesses)
     functions = module.kernels
 
     def answer(number: int) -> tuple[model.Kernel, tuple[str, ...]]:
@@ -92,12 +94,13 @@ class _Check:
     def __init__(
         self, module: Module, select: str | Collection[str] | None, arch: str | None,
         block: Block | None, ptxas: bool, launches: Mapping[str, Launch],
-        sources: SourceFiles | None, seconds: float,
+        sources: SourceFiles | None, seconds: float, accesses: bool,
     ) -> None:  # fmt: skip
         names, groups = check_rules.chosen(select), check_rules.groups()
         self._cost, self._right = names & groups["performance"], names & groups["correctness"]
         self._module, self._block, self._launches = module, block, launches
         self._seconds, self._sources = seconds, sources
+        self._describes = accesses or bool(self._cost)
         trials = RewriteTrials(module)
         self.judge = Judge(module, arch, block, self._cost, ptxas, launches, trials, sources)
 
@@ -118,7 +121,7 @@ class _Check:
         from ptxsw.correctness.subject import Subject
         from ptxsw.emulator.budget import Budget
 
-        kernel = self.judge.kernel(function) if self._cost else None
+        kernel = self.judge.kernel(function) if self._describes else None
         launch = of_kernel(self._module, function, self._launches)
         budget = Budget(self._seconds)
         with stage("correctness"):

@@ -1,7 +1,8 @@
-"""What the command line answers about a file, read from the JSON that it prints.
+"""What `ptxsw check` answers about a file, read from the JSON that it prints.
 
-The server asks the commands in a process of their own, so that it stays responsive, a check that
-nobody waits for any longer can be ended, and an editor says exactly what a terminal says.
+The server asks it in a process of its own, so that it stays responsive, a check that nobody waits
+for any longer can be ended, and an editor says exactly what a terminal says. One process compiles
+a file and runs its kernels once, for findings and hovers alike.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,11 +21,10 @@ from ptxsw.report.model import SourceEdit
 
 class EditorSettings(Struct, frozen=True, rename="camel"):
     """What a user may set in an editor; all else is read from the project's file. `command` starts
-    ptxsw, `check` and `analyze` are more arguments of these commands."""
+    ptxsw, `check` are more arguments of that command."""
 
     command: tuple[str, ...] = (sys.executable, "-m", "ptxsw")
     check: tuple[str, ...] = ()
-    analyze: tuple[str, ...] = ()
 
 
 class FoundInFile(Struct, frozen=True):
@@ -44,15 +42,8 @@ class FoundInFile(Struct, frozen=True):
     edits: tuple[SourceEdit, ...] = ()
 
 
-class CheckAnswer(Struct, frozen=True):
-    """What `check` prints. `problems` say what could not be read."""
-
-    findings: tuple[FoundInFile, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 class ShownAccess(Struct, frozen=True):
-    """An access to memory, as `analyze` prints it: sizes and strides are in bytes."""
+    """An access to memory: sizes and strides are in bytes."""
 
     line: int  # of the PTX
     opcode: str
@@ -68,41 +59,30 @@ class ShownAccess(Struct, frozen=True):
 
 
 class ShownKernel(Struct, frozen=True):
-    """A kernel with its accesses; `readable` is its C++ name."""
+    """A kernel with its accesses; `readable` is its C++ name, `block` the shape of the blocks for
+    which the accesses are described."""
 
     name: str
     accesses: tuple[ShownAccess, ...] = ()
     readable: str | None = None
+    block: tuple[int, int, int] | None = None
 
 
-class AnalyzeAnswer(Struct, frozen=True):
-    """What `analyze` prints."""
+class CheckAnswer(Struct, frozen=True):
+    """What `check` prints. `problems` say what could not be read."""
 
+    findings: tuple[FoundInFile, ...] = ()
     kernels: tuple[ShownKernel, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class Failed(Exception):
     """A command gave no answer; the message is what it said instead."""
 
 
-_Answer = TypeVar("_Answer", CheckAnswer, AnalyzeAnswer)
-
-
 async def checked(path: str, settings: EditorSettings, directory: str) -> CheckAnswer:
     """What `check` says of a file, asked from a directory. Raises Failed."""
-    arguments = ("check", path, "--format", "json", *settings.check)
-    return await _asked(arguments, settings, directory, CheckAnswer)
-
-
-async def analyzed(path: str, settings: EditorSettings, directory: str) -> AnalyzeAnswer:
-    """What `analyze` says of a file, asked from a directory. Raises Failed."""
-    arguments = ("analyze", path, "--format", "json", *settings.analyze)
-    return await _asked(arguments, settings, directory, AnalyzeAnswer)
-
-
-async def _asked(
-    arguments: Sequence[str], settings: EditorSettings, directory: str, type_: type[_Answer]
-) -> _Answer:
+    arguments = ("check", path, "--format", "json", "--accesses", *settings.check)
     try:
         process = await asyncio.create_subprocess_exec(
             *settings.command, *arguments, cwd=directory, env={**os.environ, "NO_COLOR": "1"},
@@ -119,7 +99,7 @@ async def _asked(
         await process.wait()
         raise
     try:
-        return msgspec.json.decode(printed, type=type_)
+        return msgspec.json.decode(printed, type=CheckAnswer)
     except msgspec.DecodeError as error:
         words = said.decode(errors="replace").strip()
-        raise Failed(words or f"ptxsw {arguments[0]} ended with {process.returncode}") from error
+        raise Failed(words or f"ptxsw check ended with {process.returncode}") from error

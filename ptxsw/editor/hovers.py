@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ptxsw.editor.answers import AnalyzeAnswer, ShownAccess, ShownKernel
+from ptxsw.editor.answers import CheckAnswer, ShownAccess, ShownKernel
+from ptxsw.report.tables import block_words
 
 _MOST = 12  # accesses of a line
 
 
-def hover(answer: AnalyzeAnswer, directory: str, path: str, line: int) -> str | None:
+def hover(answer: CheckAnswer, directory: str, path: str, line: int) -> str | None:
     """The accesses of a line of a source or a PTX, counted from 1, as Markdown; None where it has
-    none. `analyze` was run in the directory."""
+    none. `check` was run in the directory."""
     parts = [
         part for kernel in answer.kernels if (part := _of_kernel(kernel, directory, path, line))
     ]
@@ -23,8 +24,10 @@ def _of_kernel(kernel: ShownKernel, directory: str, path: str, line: int) -> str
     here = [access for access in kernel.accesses if _is_at(access, directory, path, line)]
     if not here:
         return ""
+    count = _plural(len(here), "access", "accesses")
+    shape = "" if kernel.block is None else f", {block_words(kernel.block)}"
     table = [
-        f"**{kernel.readable or kernel.name}**: {_plural(len(here), 'access', 'accesses')}",
+        f"**{kernel.readable or kernel.name}**: {count}{shape}",
         "",
         "| access | bytes | from lane to lane | a warp takes | address |",
         "|---|---|---|---|---|",

@@ -19,14 +19,7 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from ptxsw import __version__
 from ptxsw.editor import diagnostics
-from ptxsw.editor.answers import (
-    AnalyzeAnswer,
-    EditorSettings,
-    Failed,
-    FoundInFile,
-    analyzed,
-    checked,
-)
+from ptxsw.editor.answers import CheckAnswer, EditorSettings, Failed, FoundInFile, checked
 from ptxsw.editor.hovers import hover, same_file
 
 _SUFFIXES = frozenset({".cu", ".ptx"})
@@ -34,14 +27,14 @@ _SUFFIXES = frozenset({".cu", ".ptx"})
 
 class Server(LanguageServer):
     """What is known of each open file: the work in progress, where its findings were shown, and
-    what was analyzed when it was saved last."""
+    what was answered when it was saved last."""
 
     def __init__(self) -> None:
         super().__init__("ptxsw", __version__)
         self.settings = EditorSettings()
         self._work: dict[str, asyncio.Task[None]] = {}
         self._shown: defaultdict[str, set[str]] = defaultdict(set)  # by the file that was checked
-        self._analyzed: dict[str, tuple[AnalyzeAnswer, str]] = {}  # with the directory
+        self._answers: dict[str, tuple[CheckAnswer, str]] = {}  # with the directory
 
     def check(self, uri: str) -> None:
         """Begin to check a file; what is in progress for it is ended."""
@@ -53,7 +46,7 @@ class Server(LanguageServer):
     def forget(self, uri: str) -> None:
         """A file was closed."""
         self._begin(uri, self._cleared(uri))
-        self._analyzed.pop(uri, None)
+        self._answers.pop(uri, None)
 
     def lines(self, uri: str) -> Sequence[str]:
         """The lines of a file, as it stands in the editor or on the disk."""
@@ -63,8 +56,8 @@ class Server(LanguageServer):
             return []
 
     def hover(self, uri: str, line: int) -> str | None:
-        """Of a line, counted from 0, once the file was analyzed."""
-        path, answer = to_fs_path(uri), self._analyzed.get(uri)
+        """Of a line, counted from 0, once the file was checked."""
+        path, answer = to_fs_path(uri), self._answers.get(uri)
         return hover(*answer, path, line + 1) if path and answer else None
 
     def _begin(self, uri: str, work: Coroutine[Any, Any, None]) -> None:
@@ -82,23 +75,18 @@ class Server(LanguageServer):
 
     async def _checked(self, uri: str, path: str) -> None:
         directory = self._directory(path)
+        self._answers.pop(uri, None)  # its lines may be others now
         try:
             answer = await checked(path, self.settings, directory)
         except Failed as error:
             self._log(str(error), lsp.MessageType.Warning)
             self._show(uri, path, [], diagnostics.unreadable(str(error).splitlines()[0]))
             return
+        self._answers[uri] = answer, directory
         placed = [replace(f, path=os.path.join(directory, f.path)) for f in answer.findings]
         self._show(uri, path, placed, diagnostics.problem(answer))
         for problem in answer.problems:
             self._log(problem, lsp.MessageType.Info)
-        self._analyzed.pop(uri, None)  # its lines may be others now
-        try:
-            analysis = await analyzed(path, self.settings, directory)
-        except Failed as error:
-            self._log(str(error), lsp.MessageType.Info)
-        else:
-            self._analyzed[uri] = analysis, directory
 
     async def _cleared(self, uri: str) -> None:
         for shown in self._shown.pop(uri, ()):

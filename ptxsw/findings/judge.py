@@ -6,7 +6,7 @@ taken. With one, a block from the middle of its grid is run in the interpreter a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -137,6 +137,7 @@ class Judge:
             accesses, rows = describe(trace, plain, block or assumed, figures, warps)
         kernel = replace(
             plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows,
+            block=shape,
             figures=shown(
                 # As all commands give them, whatever is assumed here.
                 kernel_figures(trace, function.block_shape or block,
@@ -145,20 +146,18 @@ class Judge:
         )  # fmt: skip
         used = self._resources.get(function.name)
         works = lru_cache(partial(self._works, function))
-        return judged(
-            trace,
-            kernel,
-            figures,
-            block,
-            self._arch,
-            used,
-            self._rules(),
-            counts,
-            works,
-            source,
-            second,
-            assumed,
-        )
+        kernel = judged(
+            trace, kernel, figures, block, self._arch, used, self._rules(), counts, works, source,
+            second, assumed,
+        )  # fmt: skip
+        return replace(kernel, accesses=tuple(_named(kernel.accesses or (), source)))
+
+
+def _named(accesses: Iterable[model.Access], source: KernelSource) -> Iterator[model.Access]:
+    """With what the source calls the parameters of a kernel."""
+    for access in accesses:
+        index = access.index and source.named(access.index)
+        yield access if index == access.index else replace(access, index=index)
 
 
 def source_of(trace: Trace, sources: SourceFiles | None) -> KernelSource:

@@ -224,7 +224,7 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
     ] = None
     block: Annotated[
         tuple[Positive, Positive, Positive] | None,
-        says("The shape of the block that was asked for."),
+        says("The shape of the block for which accesses are described, where it is known."),
     ] = None
     choice: Annotated[Choice | None, says("Why its rewrites are these.")] = None
     loops: Annotated[

@@ -63,10 +63,15 @@ def counts(kernel: Kernel) -> str:
     if kernel.instructions is not None:
         parts.append(_plural(kernel.instructions, "instruction"))
     if kernel.block is not None:
-        x, y, z = kernel.block
-        shape = f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}" if y > 1 else str(x)
-        parts.append(f"blocks of {shape}")
+        parts.append(block_words(kernel.block))
     return ", ".join(parts)
+
+
+def block_words(block: tuple[int, int, int]) -> str:
+    """ "blocks of 32x8"."""
+    x, y, z = block
+    shape = f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}" if y > 1 else str(x)
+    return f"blocks of {shape}"
 
 
 def _plural(count: int, one: str, many: str | None = None) -> str:

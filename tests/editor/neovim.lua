@@ -11,7 +11,7 @@ local function session()
     name = "ptxsw",
     cmd = command,
     root_dir = vim.fn.fnamemodify(path, ":h"),
-    init_options = { check = { "--block", "32x32" }, analyze = { "--block", "32x32" } },
+    init_options = { check = { "--block", "32x32" } },
   })
   vim.lsp.buf_attach_client(0, client)
 

@@ -1,4 +1,5 @@
-"""The editors that start the server: Neovim, where there is one, and what VS Code is given."""
+"""The editors that start the server: Neovim and VS Code, where there is one, and what VS Code is
+given."""
 
 from __future__ import annotations
 
@@ -6,23 +7,24 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tests.command_line import ptxsw
-from tests.editor.test_server import TRANSPOSE, needs_nvcc
+from tests.editor.test_server import STRIDED, TRANSPOSE, needs_nvcc
 
 ROOT = Path(__file__).parents[2]
 VSCODE = ROOT / "editors" / "vscode"
-STRIDED = (
-    ".version 8.0\n.target sm_80\n.address_size 64\n"
-    ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %d<3>;\n.reg .b32 %r<3>;\n"
-    "ld.param.u64 %d1, [p];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d2, %r1, 128;\n"
-    "add.s64 %d1, %d1, %d2;\nld.global.u32 %r2, [%d1];\nst.global.u32 [%d1], %r2;\nret;\n}\n"
-)
+CODE = ROOT / "build" / "vscode"  # by get_vscode.sh
+BROWSER = shutil.which("chromium")
 
 
 @pytest.mark.slow
@@ -45,6 +47,71 @@ def test_neovim_shows_a_conflict_and_mends_it(tmp_path: Path) -> None:
     assert "7: ptxsw-bank-conflicts" in said and "Write `tile[32][33]`" in said, said
     assert "mended" in said
     assert "tile[32][33]" in path.read_text()
+
+
+@pytest.mark.slow
+@needs_nvcc
+@pytest.mark.skipif(
+    not (CODE / "node_modules").exists(), reason="tests/editor/get_vscode.sh brings it"
+)
+@pytest.mark.skipif(BROWSER is None, reason="no chromium")
+def test_vs_code_shows_a_conflict_and_mends_it(tmp_path: Path) -> None:
+    """The extension is packaged as its README says, and installed."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    (folder / "turn.cu").write_text(TRANSPOSE)
+    url = "http://127.0.0.1:18443"
+    with _vs_code(tmp_path, url.removeprefix("http://")):
+        done = subprocess.run(
+            [
+                "node", str(Path(__file__).with_name("vscode.mjs")),
+                f"{url}/?folder={quote(str(folder))}", "turn.cu", str(tmp_path / "picture.png"),
+            ],
+            cwd=CODE, env={**os.environ, "PTXSW_BROWSER": str(BROWSER)}, capture_output=True,
+            text=True, timeout=500,
+        )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}: see {tmp_path / 'picture.png'}"
+    assert "32-way bank conflict" in done.stdout and done.stdout.endswith("mended\n")
+    assert "tile[32][33]" in (folder / "turn.cu").read_text()
+
+
+@contextmanager
+def _vs_code(directory: Path, address: str) -> Iterator[None]:
+    """VS Code with the extension, while a browser may ask for it at an address."""
+    for name in ("package.json", "extension.js", "README.md"):
+        shutil.copy(VSCODE / name, CODE / "extension" / name)
+    subprocess.run(["npm", "run", "package"], cwd=CODE / "extension", check=True)
+    [package] = (CODE / "extension").glob("*.vsix")
+    settings = {
+        "ptxsw.command": [sys.executable, "-m", "ptxsw"],
+        "ptxsw.check": ["--block", "32x32"],
+        "security.workspace.trust.enabled": False,
+        "breadcrumbs.enabled": False,
+        "editor.minimap.enabled": False,
+        "editor.occurrencesHighlight": "off",
+        "editor.stickyScroll.enabled": False,
+    }
+    (directory / "data" / "User").mkdir(parents=True)
+    (directory / "data" / "User" / "settings.json").write_text(json.dumps(settings))
+    start = [
+        "node", str(CODE / "node_modules" / "code-server" / "out" / "node" / "entry.js"),
+        "--config", str(directory / "config.yaml"), "--user-data-dir", str(directory / "data"),
+        "--extensions-dir", str(directory / "extensions"), "--disable-telemetry",
+        "--disable-update-check", "--disable-getting-started-override", "--auth", "none",
+        "--bind-addr", address,
+    ]  # fmt: skip
+    subprocess.run([*start, "--install-extension", str(package)], check=True, timeout=100)
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen(start, stdout=log, stderr=log, start_new_session=True)
+    try:
+        until = time.monotonic() + 60
+        while "HTTP server listening" not in (directory / "log").read_text():
+            assert server.poll() is None and time.monotonic() < until, "VS Code does not start"
+            time.sleep(0.1)
+        yield
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
 
 
 def test_the_problem_matcher_reads_what_check_prints(tmp_path: Path) -> None:

@@ -28,6 +28,12 @@ __global__ void __launch_bounds__(1024) turn(float *out, const float *in, int n)
     out[y * n + x] = tile[threadIdx.x][threadIdx.y];
 }
 """
+STRIDED = (
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %d<3>;\n.reg .b32 %r<3>;\n"
+    "ld.param.u64 %d1, [p];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d2, %r1, 128;\n"
+    "add.s64 %d1, %d1, %d2;\nld.global.u32 %r2, [%d1];\nst.global.u32 [%d1], %r2;\nret;\n}\n"
+)
 WAIT = 60.0  # seconds, on a busy machine
 
 
@@ -88,7 +94,7 @@ class Editor:
         return [each for each in given or () if isinstance(each, lsp.CodeAction)]
 
     async def hover(self, path: Path, line: int) -> str:
-        """Once the file is analyzed."""
+        """Once the file is checked."""
         identifier = lsp.TextDocumentIdentifier(path.as_uri())
         for _ in range(int(WAIT / 0.1)):
             found = await self.client.text_document_hover_async(
@@ -141,7 +147,9 @@ def test_a_conflict_is_shown_and_the_padding_ends_it(tmp_path: Path) -> None:
         assert (found.code, found.range.start.line) == ("ptxsw-bank-conflicts", 6)
         assert found.severity is lsp.DiagnosticSeverity.Warning
         table = await editor.hover(path, 6)
+        assert table.startswith("**turn**: 2 accesses, blocks of 32x32\n")
         assert "32-way bank conflict" in table and "`st.global.f32`" in table
+        assert "`out[32*ctaid.y*n + " in table
         padding, silence = await editor.actions(path, found)
         assert padding.title == "Write `tile[32][33]`" and padding.is_preferred
         assert silence.title == "Ignore bank-conflicts in this line"
@@ -153,7 +161,21 @@ def test_a_conflict_is_shown_and_the_padding_ends_it(tmp_path: Path) -> None:
         await editor.save(path, applied(TRANSPOSE, silence), 3)
         assert await editor.diagnostics(path) == []
 
-    in_editor(tmp_path, does, {"check": ["--block", "32x32"], "analyze": ["--block", "32x32"]})
+    in_editor(tmp_path, does, {"check": ["--block", "32x32"]})
+
+
+def test_a_file_is_checked_by_one_process(tmp_path: Path) -> None:
+    """It is compiled once and run once, for diagnostics and hovers."""
+    path, log = tmp_path / "k.ptx", tmp_path / "log"
+    path.write_text(STRIDED)
+    words = f'echo "$2" >> {log}; exec {sys.executable} -m ptxsw "$@"'
+
+    async def does(editor: Editor) -> None:
+        assert await editor.open(path)
+        assert "32 sectors" in await editor.hover(path, 11)
+        assert log.read_text().split() == [str(path)]
+
+    in_editor(tmp_path, does, {"command": ["sh", "-c", words, "ptxsw"]})
 
 
 @pytest.mark.slow
@@ -214,12 +236,7 @@ def test_a_file_that_cannot_be_read_says_why_at_its_head(tmp_path: Path) -> None
 
 def test_lines_of_a_ptx_have_hovers(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
-    path.write_text(
-        ".version 8.0\n.target sm_80\n.address_size 64\n"
-        ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %d<3>;\n.reg .b32 %r<3>;\n"
-        "ld.param.u64 %d1, [p];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %d2, %r1, 128;\n"
-        "add.s64 %d1, %d1, %d2;\nld.global.u32 %r2, [%d1];\nst.global.u32 [%d1], %r2;\nret;\n}\n"
-    )
+    path.write_text(STRIDED)
 
     async def does(editor: Editor) -> None:
         found = await editor.open(path)

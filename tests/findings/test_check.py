@@ -127,6 +127,29 @@ def test_json() -> None:
     assert found["figures"]["ways"] == 32 and found["weight"] == 124
     [kernel] = data["kernels"]
     assert kernel["totals"] == {"bytes": 256, "sectors": 8, "wavefronts": 33}
+    assert "accesses" not in kernel
+
+
+@pytest.mark.parametrize("select", ["performance", "data-race"])
+def test_accesses_are_those_of_analyze(select: str) -> None:
+    """What an editor shows of a line comes of the same run as the findings."""
+    asked = ("--format", "json", "--block", "32x32")
+    done = ptxsw("check", TILE, *asked, "--accesses", "--select", select, FAST)
+    [kernel] = json.loads(done.stdout)["kernels"]
+    [analyzed] = json.loads(ptxsw("analyze", TILE, *asked).stdout)["kernels"]
+    assert kernel["block"] == analyzed["block"] == [32, 32, 1]
+    for access, other in zip(kernel["accesses"], analyzed["accesses"], strict=True):
+        for name in ("line", "source", "opcode", "sectors", "lane_stride", "address"):
+            assert access[name] == other[name]
+        assert access.get("bank_conflicts") == other.get("bank_conflicts")
+
+
+@pytest.mark.parametrize("also", [(), ("--format", "json", "--statistics")])
+def test_accesses_are_for_programs(also: tuple[str, ...]) -> None:
+    done = ptxsw("check", TILE, "--accesses", *also)
+    assert done.returncode == 2
+    wanted = b"--accesses takes --format json, and neither --statistics nor --resources\n"
+    assert done.stderr == wanted
 
 
 def test_rules_are_chosen() -> None:
