@@ -61,9 +61,9 @@ def test_figures_of_the_predictor_are_those_recorded() -> None:
     for kernel, own, taken, speedup, best, best_speedup in (line.split() for line in measured):
         shown = [kernel, own, taken, speedup, best, best_speedup]
         if taken == own:
-            shown[2] = "as it is"
+            shown[2] = "original"
         if best == own:
-            shown[4] = "as it is"
+            shown[4] = "original"
         assert f"| {' | '.join(shown)} |" in REGISTERS
 
 
