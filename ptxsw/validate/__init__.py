@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ptxsw.changes.array_move import Arrangement, names_of
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.permutation import Permutation
@@ -43,7 +44,7 @@ def validate(
     edit_map: EditMap | None = None,
     claims: Sequence[Claim] = (),
     assume: Iterable[str] = DEFAULT_ASSUME,
-    shared_layout: Permutation | None = None,
+    shared_layout: Arrangement | None = None,
     budget: Budget | None = None,
     renamed: Mapping[str, str] = NOTHING,
 ) -> Outcome:
@@ -62,8 +63,10 @@ def validate(
     (first, kernel), (second, other) = old, new
     other = renumbered(kernel.body, other) or other
     new = second, other
+    permuted = isinstance(shared_layout, Permutation)
+    moved = names_of(shared_layout) if isinstance(shared_layout, tuple) else ()
     differs = difference(
-        first, second, kernel, other, permuted=shared_layout is not None, renamed=renamed
+        first, second, kernel, other, permuted=permuted, moved=moved, renamed=renamed
     )
     if differs is not None:
         return Unproved(differs)

@@ -16,7 +16,7 @@ from ptxsw.validate.basis import Basis
 from ptxsw.validate.claims import ClaimChecker
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.moved_arrays import Layout
 from ptxsw.validate.path import Path
 
 _OF_STORES = frozenset({"wb"})  # how a store is cached
@@ -31,7 +31,7 @@ class AvailableLoads:
     """Which registers of the second text hold what memory held, where control comes to a pair of
     places."""
 
-    def __init__(self, basis: Basis, claims: ClaimChecker, layout: SharedLayout | None) -> None:
+    def __init__(self, basis: Basis, claims: ClaimChecker, layout: Layout | None) -> None:
         self._new, self._common = basis.new, basis.common
         self._claims, self._layout, self._equality = claims, layout, basis.equality
         self._held: dict[Pair, list[tuple[Reg, LoadedRegister]]] = {}

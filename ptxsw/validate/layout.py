@@ -8,7 +8,7 @@ inside a granule touches the images of the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ptxsw.analysis.array_accesses import ArrayAccesses, Name
@@ -41,6 +41,12 @@ _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
 _SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 _ADDRESS = 32  # bits of an address in shared memory
 _FARTHEST = 1 << 16  # rows between a pointer and what its access adds
+
+Place = tuple[int, Term]
+"""The shared address that an instruction accesses."""
+Origin = Callable[[Bytes, Sequence[Term], int, int], Bytes]
+"""Of what an instruction of the second text accesses, under conditions, by so many bytes: where the
+first text has it."""
 
 
 class SharedLayout:
@@ -123,16 +129,19 @@ class SharedLayout:
 
     def touches(self, instruction: Instruction) -> bool:
         """May an instruction access shared memory?"""
-        effects = isa.effects(instruction.opcode, instruction.modifiers)
-        return bool(effects & _TOUCHES) and _near(instruction)
+        return touches_shared(instruction)
 
     # ------------------------------------------------------------ addresses
 
-    def origin(
+    def origins(self, olds: Sequence[Path]) -> Origin:
+        """Gives the bytes of the first text's memory that correspond to what an access of the
+        second touches, where the first takes one of these paths. Raises Differ."""
+        places = shared_places(olds)
+        return lambda target, given, index, size: self._origin(target, places, given, index, size)
+
+    def _origin(
         self, target: Bytes, olds: Sequence[Place], given: Sequence[Term], index: int, size: int
     ) -> Bytes:
-        """The bytes of the first text's memory that correspond to what an access of the second
-        touches; `olds` are the shared addresses of the first text's segment. Raises Differ."""
         array = self._array(1, index)
         if self.permutation.arrays and array is None:
             return target  # by what `_check_own` has seen
@@ -268,6 +277,12 @@ class SharedLayout:
         return terms.ite(both, mask, terms.const(0, _ADDRESS))
 
 
+def touches_shared(instruction: Instruction) -> bool:
+    """May an instruction access shared memory?"""
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    return bool(effects & _TOUCHES) and _near(instruction)
+
+
 def _of_row(row: Term) -> Term | None:
     """The distance, as a signed number, of which a term is the number of its row."""
     shifted = row.args[0] if row.kind is op.SEXT else None
@@ -302,10 +317,6 @@ def _elsewhere(instruction: Instruction) -> bool:
 
 def _no_register(reg: Reg) -> Term:
     raise KeyError(reg)
-
-
-Place = tuple[int, Term]
-"""The shared address that an instruction accesses."""
 
 
 def shared_places(paths: Iterable[Path]) -> list[Place]:

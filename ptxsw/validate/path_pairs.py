@@ -21,8 +21,8 @@ from ptxsw.terms.node import Term, walk
 from ptxsw.terms.op import Op
 from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.cuts import Cut
-from ptxsw.validate.layout import shared_places
-from ptxsw.validate.memory_ssa import Bytes, known_distance
+from ptxsw.validate.layout import Origin
+from ptxsw.validate.memory_ssa import known_distance
 from ptxsw.validate.narrowing import Divisions
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch, TouchesBySum, uncovered
@@ -100,15 +100,10 @@ class PathPairs:
             return True
         return self._questions.reads_later(cut, path, load, given)
 
-    def _origin(
-        self, olds: Sequence[Path]
-    ) -> Callable[[Bytes, Sequence[Term], int, int], Bytes] | None:
+    def _origin(self, olds: Sequence[Path]) -> Origin | None:
         """Where what the second text accesses lies in the first one's memory."""
         layout = self._context.layout
-        if layout is None:
-            return None
-        places = shared_places(olds)
-        return lambda target, given, index, size: layout.origin(target, places, given, index, size)
+        return None if layout is None else layout.origins(olds)
 
     # ------------------------------------------------------------ comparing them
 

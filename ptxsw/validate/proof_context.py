@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from ptxsw.changes.array_move import Arrangement
 from ptxsw.changes.assumptions import IN_ARRAYS
 from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
@@ -17,6 +18,7 @@ from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_arrays
+from ptxsw.validate.moved_arrays import Layout, MovedArrays
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.relation import Relation
@@ -34,7 +36,7 @@ class ProofContext:
         edits: EditMap,
         claims: Sequence[ReadClaim],
         assume: frozenset[str],
-        permutation: Permutation | None,
+        arrangement: Arrangement | None,
         budget: Budget,
         *,
         thorough: bool = False,
@@ -46,8 +48,8 @@ class ProofContext:
         self.worklist = Worklist()
         self.images = images = CutPointMap((basis.old, basis.new), edits, claims)
         self.barrier_pairs = BarrierPairs(basis.old, basis.new)
-        self.layout = None if permutation is None else _layout(basis, permutation, *new)
-        second = basis.new if permutation is None else None
+        self.layout = None if arrangement is None else _layout(basis, arrangement, *new)
+        second = basis.new if arrangement is None else None
         declared = Declared(basis.terms, basis.memory, basis.old, second)
         self.lanes = lanes = KernelLanes(basis, declared, images.places, thorough=thorough)
         self.relation = Relation(basis, declared, lanes, claims, self.layout)
@@ -59,16 +61,19 @@ class ProofContext:
         return Indices(self.lanes, self.basis.prover, self.basis.memory.aliases)
 
 
-def _layout(
-    basis: Basis, permutation: Permutation, module: Module, function: Function
-) -> SharedLayout:
+def _layout(basis: Basis, arrangement: Arrangement, module: Module, function: Function) -> Layout:
     """How the second text's shared memory is that of the first."""
-    before = shared_arrays(basis.old.module, basis.old.function)
-    layout = SharedLayout(
-        permutation, basis.old.evaluator, basis.equality, module, function, before
-    )
-    texts = basis.old.cfg, basis.new.cfg
+    old, texts = basis.old, (basis.old.cfg, basis.new.cfg)
+    before = shared_arrays(old.module, old.function)
+    layout: Layout
+    if isinstance(arrangement, Permutation):
+        layout = SharedLayout(arrangement, old.evaluator, basis.equality, module, function, before)
+        one_by_one = bool(arrangement.arrays)
+    else:
+        after = shared_arrays(module, function)
+        layout = MovedArrays(arrangement, old.evaluator, basis.equality, before, after)
+        one_by_one = True
     layout.check(*texts)
-    if permutation.arrays and not layout.is_whole(*texts) and not basis.rest_on(IN_ARRAYS):
-        raise GiveUp(f"{IN_ARRAYS} is not assumed, and arrays are permuted one by one")
+    if one_by_one and not layout.is_whole(*texts) and not basis.rest_on(IN_ARRAYS):
+        raise GiveUp(f"{IN_ARRAYS} is not assumed, and arrays are laid out one by one")
     return layout

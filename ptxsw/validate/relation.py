@@ -19,8 +19,8 @@ from ptxsw.validate.claims import ClaimChecker, ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.lanes import KernelLanes
-from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.live_through import LiveThrough
+from ptxsw.validate.moved_arrays import Layout
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner
@@ -46,7 +46,7 @@ class Relation:
         declared: Declared,
         lanes: KernelLanes,
         claims: Sequence[ReadClaim],
-        layout: SharedLayout | None,
+        layout: Layout | None,
     ) -> None:
         self._terms, self._prover, self._memory = basis.terms, basis.prover, basis.memory
         self._old, self._new, self._common = basis.old, basis.new, basis.common

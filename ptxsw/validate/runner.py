@@ -22,6 +22,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, Variance
 from ptxsw.terms.terms import Terms
 from ptxsw.validate.evaluate import Evaluator, is_integer_division, shape
+from ptxsw.validate.layout import Origin
 from ptxsw.validate.memory import Memory, holds_first, stores_before, used_part
 from ptxsw.validate.memory_ssa import Bytes, Store
 from ptxsw.validate.outcome import GiveUp
@@ -68,7 +69,7 @@ class Runner:
         witness: bool,
         constant: Constant = lambda _, __: False,
         warp: WarpView | None = None,
-        origin: Callable[[Bytes, Sequence[Term], int, int], Bytes] | None = None,
+        origin: Origin | None = None,
         written: Callable[[Term], Term] | None = None,
         points: Callable[[int, Reg], Points | None] | None = None,
     ) -> None:

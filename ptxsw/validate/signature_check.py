@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.dataflow import in_order
@@ -38,16 +38,18 @@ def difference(
     second: Function,
     *,
     permuted: bool = False,
+    moved: Collection[str] = (),
     renamed: Mapping[str, str] = NOTHING,
 ) -> str | None:
     """What differs outside the instructions of two kernels; None where nothing does. Where shared
-    memory is `permuted`, the second text's shared arrays may have more alignment and bytes. The
-    functions that were `renamed` have other names in the second module than in its kernel."""
+    memory is `permuted`, the second text's shared arrays may have more alignment and bytes; those
+    that are `moved` are not compared. The functions that were `renamed` have other names in the
+    second module than in its kernel."""
     return (
         _targets(a, b, first, second)
-        or _modules(a, b, first, permuted, renamed)
+        or _modules(a, b, first, permuted, moved, renamed)
         or _headers(first, second)
-        or _bodies(a, b, first, second, permuted=permuted)
+        or _bodies(a, b, first, second, permuted, moved)
     )
 
 
@@ -73,9 +75,11 @@ def _is_plain(instruction: Instruction) -> bool:
 
 
 def _modules(
-    a: Module, b: Module, kernel: Function, permuted: bool, renamed: Mapping[str, str]
-) -> str | None:
-    if not _same_variables(a, a.variables, b, b.variables, permuted=permuted):
+    a: Module, b: Module, kernel: Function, permuted: bool, moved: Collection[str],
+    renamed: Mapping[str, str],
+) -> str | None:  # fmt: skip
+    kept = [_kept(m.variables, moved) for m in (a, b)]
+    if not _same_variables(a, kept[0], b, kept[1], permuted=permuted):
         return "the variables of the modules differ"
     if _of_modules(a) != _of_modules(b):
         return "the directives of the modules differ"
@@ -124,11 +128,11 @@ def _limits(first: Function, second: Function) -> str | None:
 
 
 def _bodies(
-    a: Module, b: Module, first: Function, second: Function, *, permuted: bool
+    a: Module, b: Module, first: Function, second: Function, permuted: bool, moved: Collection[str]
 ) -> str | None:
     if _directives(a, first) != _directives(b, second):
         return "the directives in the kernels differ"
-    kept = [[v for v in f.body.variables if v.space != "reg"] for f in (first, second)]
+    kept = [_kept(f.body.variables, moved) for f in (first, second)]
     if not _same_variables(a, kept[0], b, kept[1], permuted=permuted):
         return "the variables of the kernels differ"
     for body in (first.body, second.body):
@@ -136,6 +140,14 @@ def _bodies(
         if len(labels) != len(set(labels)):
             return "a label is defined twice"
     return _registers(first, second)
+
+
+def _kept(variables: Iterable[Variable], moved: Collection[str]) -> list[Variable]:
+    """Those that are compared."""
+    return [
+        v for v in variables
+        if v.space != "reg" and not (v.space == "shared" and v.name in moved)
+    ]  # fmt: skip
 
 
 def _same_variables(

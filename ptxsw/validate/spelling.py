@@ -50,9 +50,11 @@ Names = Mapping[str, str]
 Registers = Mapping[Reg, Reg]
 
 
-def respelled(first: Function, second: Function, module: Module, functions: Names) -> Function:
+def respelled(
+    first: Function, second: Function, module: Module, functions: Names, *, roughly: bool = False
+) -> Function:
     """The second kernel, of `module`, with the first one's names; `functions` are those that it may
-    call."""
+    call. `roughly`: what is loaded may correspond wherever it lies, where nothing closer does."""
     symbols = {
         **functions,
         **_variables(first.body, second.body),
@@ -64,7 +66,7 @@ def respelled(first: Function, second: Function, module: Module, functions: Name
     if len({*symbols.values()} | kept) < len(symbols) + len(kept):
         symbols = {}
     labels = _labels(first.body, second.body)
-    registers = _registers(first, second, symbols)
+    registers = _registers(first, second, symbols, roughly)
     body = second.body
     declared = tuple(_declared(body, registers))
     statements = (
@@ -190,14 +192,17 @@ def refine_together(texts: Sequence[Coloured]) -> None:
         count = now
 
 
-def _registers(first: Function, second: Function, symbols: Names) -> Registers:
+def _registers(first: Function, second: Function, symbols: Names, roughly: bool) -> Registers:
     """All registers that the second text names with the names that they get."""
-    texts = [_Colours(first.body, {}), _Colours(second.body, symbols)]
-    refine_together(texts)
-    one, other = (text.groups() for text in texts)
     names: dict[Reg, Reg] = {}
-    for colour, registers in other.items():
-        names.update(zip(registers, one.get(colour, ()), strict=False))
+    for places in (True, False) if roughly else (True,):
+        texts = [_Colours(first.body, {}, places), _Colours(second.body, symbols, places)]
+        refine_together(texts)
+        one, other = (text.groups() for text in texts)
+        taken = set(names.values())
+        for colour, registers in other.items():
+            free = (reg for reg in one.get(colour, ()) if reg not in taken)
+            names.update(zip((r for r in registers if r not in names), free, strict=False))
     for registers in other.values():
         for reg in registers:
             own = f"{_MARK}{reg.name}".replace(".", _MARK)
@@ -209,16 +214,18 @@ class _Colours:
     """What registers were computed from, as numbers: after some rounds, two registers have one
     number if equal instructions have set them, that far back."""
 
-    def __init__(self, body: Body, symbols: Names) -> None:
+    def __init__(self, body: Body, symbols: Names, places: bool) -> None:
+        """`places`: does it count where a load finds its value?"""
         self._cfg = build(body)
         plain = partial(_leaf, symbols, {}, {})
         self._said: list[tuple[object, ...]] = []
         self._read: list[tuple[Reg, ...]] = []
         for i in self._cfg.instructions:
-            operands = tuple(shape(mapped(o, plain)) for o in i.operands)
+            anywhere = i.opcode == "ld" and not places and "param" not in i.modifiers
+            operands = () if anywhere else tuple(shape(mapped(o, plain)) for o in i.operands)
             negated = None if i.guard is None else i.guard.negated
             self._said.append((i.opcode, i.modifiers, operands, negated))
-            read = tuple(r for r in isa.uses(i) if isinstance(r, Reg))
+            read = () if anywhere else tuple(r for r in isa.uses(i) if isinstance(r, Reg))
             self._read.append(read)
         written = self._cfg.written
         order = dict.fromkeys(

@@ -27,6 +27,7 @@ from ptxsw.validate.functions import functions_alike
 from ptxsw.validate.operand_types import ill_typed
 from ptxsw.validate.signature_check import difference
 from ptxsw.validate.spelling import respelled
+from ptxsw.verify.array_moves import array_moves
 from ptxsw.verify.composing import composed
 
 _MOST = 24
@@ -222,6 +223,10 @@ def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Ite
                 yield validate(old, text, copies, budget=budget, renamed=renamed)
         for layout in layouts(new[0], old[1], new[1]):
             yield validate(old, new, shared_layout=layout, budget=budget)
+        rough = new[0], respelled(old[1], new[1], new[0], functions, roughly=True)
+        for text, renamed in ((new, {}), (rough, functions)):
+            for moves in array_moves(old, text):
+                yield validate(old, text, shared_layout=moves, budget=budget, renamed=renamed)
 
 
 def _steps(module: Module, kernel: str) -> tuple[RewriteStep, ...]:
