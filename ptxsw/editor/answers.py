@@ -29,14 +29,13 @@ class EditorSettings(Struct, frozen=True, rename="camel"):
 
 class FoundInFile(Struct, frozen=True):
     """A finding, at a line and column of the file `path`, both counted from 1. The path is as it
-    is seen from where `check` was run."""
+    is seen from where `check` was run. What is no rule's says why a file could not be checked."""
 
     path: str
     line: int
     column: int
     rule: str
     level: str
-    measure: str
     what: str
     advice: str
     edits: tuple[SourceEdit, ...] = ()

@@ -1,8 +1,14 @@
-"""Findings as the diagnostics of an editor, and what an editor can do about them."""
+"""Findings as the diagnostics of an editor, and what an editor can do about them.
+
+A file was checked as it was saved. In the editor it may be another by now, so lines are looked up
+in both (`LineMap`).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import PurePath
 from typing import Any
 
@@ -11,9 +17,11 @@ from lsprotocol import types as lsp
 from msgspec import Struct
 
 from ptxsw.editor.answers import CheckAnswer, FoundInFile
+from ptxsw.ptx.patterns import pattern
 from ptxsw.report.model import SourceEdit
 
 SOURCE = "ptxsw"
+_UNREADABLE = "ptxsw could not check this file"
 _SEVERITIES = {
     "error": lsp.DiagnosticSeverity.Error,
     "warning": lsp.DiagnosticSeverity.Warning,
@@ -23,6 +31,42 @@ _COMMENTS = frozenset({".ptx", ".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h",
 """Files in which `//` begins a comment."""
 
 
+_PLACED = pattern(
+    r"^(\S.*?)(?:\((\d+)\)|:(\d+):(\d+)): (?:(?P<error>(?:\w+ )?error)[^:]*: )?(.+)$", re.MULTILINE
+)
+"""A place and what is wrong there, as nvcc, clang, GCC and ptxsw write it."""
+_ASIDE = ("warning", "note", "remark", "In file")
+
+
+class LineMap(Struct, frozen=True):
+    """Where the lines of a text, counted from 0, are in another, from which it differs by one
+    stretch: the lines before `first` and those from `last` on are the same."""
+
+    first: int
+    last: int
+    shift: int
+
+    @classmethod
+    def of(cls, before: Sequence[str], after: Sequence[str]) -> LineMap:
+        most = min(len(before), len(after))
+        first = _equal(before[:most], after[:most])
+        rest = most - first
+        tail = _equal(before[::-1][:rest], after[::-1][:rest])
+        return cls(first, len(before) - tail, len(after) - len(before))
+
+    def line(self, line: int) -> int | None:
+        """None in the stretch."""
+        if line < self.first:
+            return line
+        return line + self.shift if line >= self.last else None
+
+
+def _equal(lines: Sequence[str], others: Sequence[str]) -> int:
+    """How many lines are the same from the first on, whatever ends them."""
+    pairs = zip(lines, others, strict=True)
+    return sum(1 for _ in takewhile(lambda p: p[0].rstrip("\r\n") == p[1].rstrip("\r\n"), pairs))
+
+
 class _Data(Struct, frozen=True):
     """What an editor keeps with a diagnostic and hands back."""
 
@@ -30,36 +74,42 @@ class _Data(Struct, frozen=True):
     edits: tuple[SourceEdit, ...] = ()
 
 
-def diagnostic(found: FoundInFile, lines: Sequence[str]) -> lsp.Diagnostic:
-    """A finding in a file of these lines. It goes from its column to the end of the line."""
-    at = min(found.line, max(len(lines), 1)) - 1
+def diagnostic(found: FoundInFile, lines: Sequence[str], now: LineMap) -> lsp.Diagnostic:
+    """A finding in a file that has these lines now. It goes from its column to the end of the
+    line; where that was edited, it is at the first line that was."""
+    moved = now.line(found.line - 1)
+    at = min(now.first if moved is None else moved, max(len(lines) - 1, 0))
     text = lines[at].rstrip("\r\n") if lines else ""
     first = min(found.column - 1, len(text))
     return lsp.Diagnostic(
         range=lsp.Range(_place(at, text, first), _place(at, text, len(text))),
-        message=f"{found.what}\n{found.advice}",
+        message=f"{found.what}\n{found.advice}".rstrip(),
         severity=_SEVERITIES[found.level],
-        code=found.rule,
+        code=found.rule or None,
         source=SOURCE,
-        data=msgspec.to_builtins(_Data(found.rule, found.edits)),
+        data=msgspec.to_builtins(_Data(found.rule, found.edits)) if found.rule else None,
     )
 
 
-def problem(answer: CheckAnswer) -> lsp.Diagnostic | None:
-    """That a file could not be read, at its head; None where it could."""
-    if not answer.problems:
-        return None
-    return unreadable(answer.problems[0])
+def problems(answer: CheckAnswer, path: str) -> Iterator[FoundInFile]:
+    """Why files could not be checked: each error where it is, or at the head of the file `path`."""
+    for words in answer.problems:
+        yield from list(_placed(words)) or [unreadable(words, path)]
 
 
-def unreadable(words: str) -> lsp.Diagnostic:
+def unreadable(words: str, path: str) -> FoundInFile:
     """That a file could not be checked, at its head."""
-    return lsp.Diagnostic(
-        range=lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0)),
-        message=f"ptxsw could not check this file: {words}",
-        severity=lsp.DiagnosticSeverity.Information,
-        source=SOURCE,
-    )
+    return FoundInFile(path, 1, 1, "", "note", f"{_UNREADABLE}: {words}", "")
+
+
+def _placed(words: str) -> Iterator[FoundInFile]:
+    for match in _PLACED.finditer(words):
+        file, line, other, column, error, what = match.groups()
+        if what.startswith(_ASIDE):
+            continue
+        level, what = ("error", what) if error else ("note", f"{_UNREADABLE}: {what}")
+        advice = "ptxsw checks this file once it compiles." if error else ""
+        yield FoundInFile(file, int(line or other), int(column or 1), "", level, what, advice)
 
 
 def _place(line: int, text: str, characters: int) -> lsp.Position:
@@ -71,14 +121,14 @@ def _place(line: int, text: str, characters: int) -> lsp.Position:
 
 
 def actions(
-    uri: str, path: str, lines: Sequence[str], given: Sequence[lsp.Diagnostic]
+    uri: str, path: str, lines: Sequence[str], now: LineMap, given: Sequence[lsp.Diagnostic]
 ) -> Iterator[lsp.CodeAction]:
     """What mends a finding where it says how to write it, and a comment that silences it."""
     for each in given:
         data = _data(each.data)
         if each.source != SOURCE or data is None:
             continue
-        if edits := _written(lines, data.edits):
+        if edits := _written(lines, now, data.edits):
             title = f"Write {' and '.join(f'`{edit.new}`' for edit in data.edits)}"
             if any("__restrict__" in edit.new for edit in data.edits):
                 title += " (these arrays must not overlap)"
@@ -109,17 +159,16 @@ def _action(
     )
 
 
-def _written(lines: Sequence[str], edits: Sequence[SourceEdit]) -> list[lsp.TextEdit]:
-    """All of them, or none where the text is no longer what was checked."""
+def _written(lines: Sequence[str], now: LineMap, edits: Sequence[SourceEdit]) -> list[lsp.TextEdit]:
+    """All of them, or none where a line is no longer what was checked."""
     written = []
     for edit in edits:
-        text = lines[edit.line - 1] if edit.line <= len(lines) else ""
-        if text.count(edit.old) != 1:
+        line = now.line(edit.line - 1)
+        text = lines[line] if line is not None and line < len(lines) else ""
+        if line is None or text.count(edit.old) != 1:
             return []
         at = text.index(edit.old)
-        where = lsp.Range(
-            _place(edit.line - 1, text, at), _place(edit.line - 1, text, at + len(edit.old))
-        )
+        where = lsp.Range(_place(line, text, at), _place(line, text, at + len(edit.old)))
         written.append(lsp.TextEdit(where, edit.new))
     return written
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 from lsprotocol import types as lsp
+from msgspec import Struct
 from msgspec.structs import replace
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
@@ -20,21 +23,30 @@ from pygls.uris import from_fs_path, to_fs_path
 from ptxsw import __version__
 from ptxsw.editor import diagnostics
 from ptxsw.editor.answers import CheckAnswer, EditorSettings, Failed, FoundInFile, checked
+from ptxsw.editor.diagnostics import LineMap
 from ptxsw.editor.hovers import hover, same_file
 
 _SUFFIXES = frozenset({".cu", ".ptx"})
 
 
+class _Checked(Struct, frozen=True):
+    """An answer, the directory where it was asked for, and the lines that the file had."""
+
+    answer: CheckAnswer
+    directory: str
+    lines: Sequence[str]
+
+
 class Server(LanguageServer):
     """What is known of each open file: the work in progress, where its findings were shown, and
-    what was answered when it was saved last."""
+    what was answered when it was checked last."""
 
     def __init__(self) -> None:
         super().__init__("ptxsw", __version__)
         self.settings = EditorSettings()
         self._work: dict[str, asyncio.Task[None]] = {}
         self._shown: defaultdict[str, set[str]] = defaultdict(set)  # by the file that was checked
-        self._answers: dict[str, tuple[CheckAnswer, str]] = {}  # with the directory
+        self._answers: dict[str, _Checked] = {}
 
     def check(self, uri: str) -> None:
         """Begin to check a file; what is in progress for it is ended."""
@@ -56,9 +68,18 @@ class Server(LanguageServer):
             return []
 
     def hover(self, uri: str, line: int) -> str | None:
-        """Of a line, counted from 0, once the file was checked."""
-        path, answer = to_fs_path(uri), self._answers.get(uri)
-        return hover(*answer, path, line + 1) if path and answer else None
+        """Of a line, counted from 0, once the file was checked, if it was not edited since."""
+        path, known = to_fs_path(uri), self._answers.get(uri)
+        if path is None or known is None:
+            return None
+        at = LineMap.of(self.lines(uri), known.lines).line(line)
+        return None if at is None else hover(known.answer, known.directory, path, at + 1)
+
+    def since_checked(self, uri: str) -> LineMap:
+        """Where the lines of a file are that was checked, or shown beside one that was."""
+        lines = self.lines(uri)
+        known = self._answers.get(uri)
+        return LineMap.of(lines if known is None else known.lines, lines)
 
     def _begin(self, uri: str, work: Coroutine[Any, Any, None]) -> None:
         if (earlier := self._work.pop(uri, None)) is not None:
@@ -74,17 +95,18 @@ class Server(LanguageServer):
             self._log(f"{uri}: {error!r}", lsp.MessageType.Error)
 
     async def _checked(self, uri: str, path: str) -> None:
-        directory = self._directory(path)
-        self._answers.pop(uri, None)  # its lines may be others now
+        directory, lines = self._directory(path), _saved(path)
         try:
-            answer = await checked(path, self.settings, directory)
+            with self._progress(f"ptxsw: checking {Path(path).name}"):
+                answer = await checked(path, self.settings, directory)
         except Failed as error:
+            self._answers.pop(uri, None)
             self._log(str(error), lsp.MessageType.Warning)
-            self._show(uri, path, [], diagnostics.unreadable(str(error).splitlines()[0]))
+            self._show(uri, path, [diagnostics.unreadable(str(error).splitlines()[-1], path)])
             return
-        self._answers[uri] = answer, directory
-        placed = [replace(f, path=os.path.join(directory, f.path)) for f in answer.findings]
-        self._show(uri, path, placed, diagnostics.problem(answer))
+        self._answers[uri] = _Checked(answer, directory, lines)
+        findings = (*diagnostics.problems(answer, path), *answer.findings)
+        self._show(uri, path, [replace(f, path=os.path.join(directory, f.path)) for f in findings])
         for problem in answer.problems:
             self._log(problem, lsp.MessageType.Info)
 
@@ -92,13 +114,27 @@ class Server(LanguageServer):
         for shown in self._shown.pop(uri, ()):
             self._publish(shown, [])
 
-    def _show(
-        self,
-        uri: str,
-        path: str,
-        findings: Sequence[FoundInFile],
-        problem: lsp.Diagnostic | None,
-    ) -> None:
+    @contextmanager
+    def _progress(self, title: str) -> Iterator[None]:
+        """Shown in an editor that can."""
+        window, token, ended = self.client_capabilities.window, uuid4().hex, False
+        if window is None or not window.work_done_progress:
+            yield
+            return
+
+        def begin(*_: object) -> None:
+            if not ended:
+                self.work_done_progress.begin(token, lsp.WorkDoneProgressBegin(title))
+
+        self.work_done_progress.create(token, begin)
+        try:
+            yield
+        finally:
+            ended = True
+            if token in self.work_done_progress.tokens:
+                self.work_done_progress.end(token, lsp.WorkDoneProgressEnd())
+
+    def _show(self, uri: str, path: str, findings: Sequence[FoundInFile]) -> None:
         """Findings in the files that they speak of, headers too."""
         by_uri: defaultdict[str, list[FoundInFile]] = defaultdict(list)
         for found in findings:
@@ -109,11 +145,8 @@ class Server(LanguageServer):
             self._publish(shown, [])
         self._shown[uri] = set(by_uri)
         for shown, several in by_uri.items():
-            lines = self.lines(shown)
-            found_there = [diagnostics.diagnostic(each, lines) for each in several]
-            if shown == uri and problem is not None:
-                found_there.append(problem)
-            self._publish(shown, found_there)
+            lines, now = self.lines(shown), self.since_checked(shown)
+            self._publish(shown, [diagnostics.diagnostic(each, lines, now) for each in several])
 
     def _publish(self, uri: str, found: list[lsp.Diagnostic]) -> None:
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
@@ -167,9 +200,18 @@ def server() -> Server:
         uri = params.text_document.uri
         path = to_fs_path(uri) or ""
         given = params.context.diagnostics
-        return list(diagnostics.actions(uri, path, ours.lines(uri), given))
+        lines, now = ours.lines(uri), ours.since_checked(uri)
+        return list(diagnostics.actions(uri, path, lines, now, given))
 
     return ours
+
+
+def _saved(path: str) -> Sequence[str]:
+    """The lines of a file on the disk, which is what a check reads."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
 
 
 def _plain(given: Any) -> Any:

@@ -44,6 +44,7 @@ class Editor:
         self.client = LanguageClient("test", "1")
         self.published: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
         self.said: list[str] = []
+        self.progress: list[Any] = []
 
         def published(params: lsp.PublishDiagnosticsParams) -> None:
             self.published.put_nowait(params)
@@ -51,6 +52,11 @@ class Editor:
         def said(params: lsp.LogMessageParams) -> None:
             self.said.append(params.message)
 
+        def in_progress(params: lsp.ProgressParams) -> None:
+            self.progress.append(params.value)
+
+        self.client.feature(lsp.WINDOW_WORK_DONE_PROGRESS_CREATE)(lambda params: None)
+        self.client.feature(lsp.PROGRESS)(in_progress)
         self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
         self.client.feature(lsp.WINDOW_LOG_MESSAGE)(said)
 
@@ -58,7 +64,9 @@ class Editor:
         await self.client.start_io(sys.executable, "-m", "ptxsw", "lsp")
         await self.client.initialize_async(
             lsp.InitializeParams(
-                capabilities=lsp.ClientCapabilities(),
+                capabilities=lsp.ClientCapabilities(
+                    window=lsp.WindowClientCapabilities(work_done_progress=True)
+                ),
                 root_uri=folder.as_uri(),
                 workspace_folders=[lsp.WorkspaceFolder(folder.as_uri(), "w")],
                 initialization_options=options,
@@ -73,11 +81,15 @@ class Editor:
 
     async def save(self, path: Path, text: str, version: int) -> None:
         path.write_text(text)
+        self.edit(path, text, version)
+        identifier = lsp.TextDocumentIdentifier(path.as_uri())
+        self.client.text_document_did_save(lsp.DidSaveTextDocumentParams(identifier))
+
+    def edit(self, path: Path, text: str, version: int) -> None:
+        """Without saving it."""
         document = lsp.VersionedTextDocumentIdentifier(version, path.as_uri())
         whole = lsp.TextDocumentContentChangeWholeDocument(text)
         self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, [whole]))
-        identifier = lsp.TextDocumentIdentifier(path.as_uri())
-        self.client.text_document_did_save(lsp.DidSaveTextDocumentParams(identifier))
 
     async def diagnostics(self, path: Path) -> list[lsp.Diagnostic]:
         while True:
@@ -165,7 +177,8 @@ def test_a_conflict_is_shown_and_the_padding_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_file_is_checked_by_one_process(tmp_path: Path) -> None:
-    """It is compiled once and run once, for diagnostics and hovers."""
+    """It is compiled once and run once, for diagnostics and hovers. An editor shows that it is in
+    progress."""
     path, log = tmp_path / "k.ptx", tmp_path / "log"
     path.write_text(STRIDED)
     words = f'echo "$2" >> {log}; exec {sys.executable} -m ptxsw "$@"'
@@ -174,8 +187,41 @@ def test_a_file_is_checked_by_one_process(tmp_path: Path) -> None:
         assert await editor.open(path)
         assert "32 sectors" in await editor.hover(path, 11)
         assert log.read_text().split() == [str(path)]
+        begin, end = editor.progress
+        assert begin["title"] == "ptxsw: checking k.ptx" and end["kind"] == "end"
 
     in_editor(tmp_path, does, {"command": ["sh", "-c", words, "ptxsw"]})
+
+
+def test_a_buffer_is_edited_and_not_saved(tmp_path: Path) -> None:
+    """Lines have moved; of those that were edited nothing is known."""
+    path = tmp_path / "k.ptx"
+    path.write_text(STRIDED)
+
+    async def does(editor: Editor) -> None:
+        assert await editor.open(path)
+        assert "`ld.global.u32`" in await editor.hover(path, 11)
+        editor.edit(path, STRIDED.replace("ld.global.u32", "// new\n// lines\nld.global.f32"), 2)
+        assert "`st.global.u32`" in await editor.hover(path, 14)
+        identifier = lsp.TextDocumentIdentifier(path.as_uri())
+        for line in (11, 13):
+            asked = lsp.HoverParams(identifier, lsp.Position(line, 0))
+            assert await editor.client.text_document_hover_async(asked) is None
+
+    in_editor(tmp_path, does)
+
+
+def test_arguments_that_check_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(STRIDED)
+
+    async def does(editor: Editor) -> None:
+        (found,) = await editor.open(path)
+        assert found.message.startswith(
+            "ptxsw could not check this file: Error: No such option: --blok"
+        )
+
+    in_editor(tmp_path, does, {"check": ["--blok", "32"]})
 
 
 @pytest.mark.slow
@@ -218,14 +264,17 @@ def test_the_last_save_counts(tmp_path: Path) -> None:
     in_editor(tmp_path, does, {"check": ["--block", "32x32"]})
 
 
-def test_a_file_that_cannot_be_read_says_why_at_its_head(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_says_why_in_its_line(tmp_path: Path) -> None:
     path = tmp_path / "broken.ptx"
     path.write_text(".version 8.0\n.target sm_80\n.address_size 64\n.entry k() { mov.u32 %r1 }\n")
 
     async def does(editor: Editor) -> None:
         (found,) = await editor.open(path)
         assert found.severity is lsp.DiagnosticSeverity.Information
-        assert found.message.startswith("ptxsw could not check this file: ")
+        assert found.message == (
+            "ptxsw could not check this file: expected ',' or ';' after the operand"
+        )
+        assert (found.range.start.line, found.range.start.character) == (3, 24)
         assert await editor.actions(path, found) == []
         identifier = lsp.TextDocumentIdentifier(path.as_uri())
         editor.client.text_document_did_close(lsp.DidCloseTextDocumentParams(identifier))
