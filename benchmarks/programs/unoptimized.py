@@ -1,5 +1,5 @@
-"""Programs by a compiler that does not optimize: generic addresses, and 64-bit divisions of which
-nobody has asked how wide their operands are.
+"""Programs as a compiler writes them that does not optimize, or not across functions: generic
+addresses, and 64-bit divisions of which nobody has asked how wide their operands are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.kernelgen.cases import Run
 from benchmarks.programs.program import Program, launched, noise
 
-_THREADS = 64
+_THREADS, _WIDTH = 64, 16
 _F = np.float32
 _FLAGS = ("-Xcicc", "-O0")
 
@@ -32,6 +32,13 @@ def _buffers(steps: int) -> Run:
     return launched((3, 1, 1), (_THREADS, 1, 1), (steps,), {"in": a}, {"out": rows})
 
 
+def _called(blocks: int) -> Run:
+    a, before = noise((blocks, _THREADS, _WIDTH)), noise((blocks, _THREADS, _WIDTH), seed=1)
+    first, second = (np.tile(a.reshape(-1)[n : n + 2], _WIDTH // 2) for n in (0, 2))
+    rows = before + second * (_F(1) + first * a)
+    return launched((blocks, 1, 1), (_THREADS, 1, 1), (), {"in": a, "out": before}, {"out": rows})
+
+
 UNOPTIMIZED: dict[str, Program] = {
     each.name: each
     for each in (
@@ -42,6 +49,10 @@ UNOPTIMIZED: dict[str, Program] = {
         Program(
             "buffers", "buffers", {"THREADS": str(_THREADS)},
             (partial(_buffers, 5), partial(_buffers, 0)), flags=_FLAGS,
+        ),
+        Program(
+            "called", "called", {"THREADS": str(_THREADS), "WIDTH": str(_WIDTH)},
+            (partial(_called, 3), partial(_called, 1)),
         ),
     )
 }  # fmt: skip

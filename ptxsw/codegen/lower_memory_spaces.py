@@ -1,22 +1,41 @@
 """Generic accesses name their state space; `rewrites/memory_spaces.py` has the lines before and
-after."""
+after. Those of functions that the kernel calls do so in copies of these, which stand before it.
+
+    call f, (a);        =>        .func f$sw1_kernel(.param .b64 p) { … ld.shared.f32 … }
+                                  …
+                                  call f$sw1_kernel, (a);
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.changes.change import Change, Line
+from ptxsw.changes.change import Detail, Line
 from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.splice import Edit, edited_part, insert, line_end
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs
+from ptxsw.parser import operand_spans
+from ptxsw.parser.scan import blank_comments
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction, Reg
+from ptxsw.ptx.ir import Function, Instruction, Module, Reg
+from ptxsw.ptx.source import Source, Span
+
+WINDOWS = frozenset({"shared", "local"})
+"""Windows of the generic address space: inside them an address is the window's base plus an offset,
+and `ld.shared` wants the offset. A global address is the same number either way."""
 
 _BEFORE_SPACE = frozenset({
     "weak", "relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys",
 })  # fmt: skip
 """Modifiers that stand before the space (manual 9.7.9.8, 9.7.13.5)."""
+
+Converted = dict[tuple[int, Reg], int]
+"""The access at which an address register was converted last in a block."""
 
 
 class KnownSpace(Struct, frozen=True):
@@ -32,24 +51,111 @@ class KnownSpace(Struct, frozen=True):
         return {"space": self.space}
 
 
-def lower(builder: Builder, text: str, changes: Iterable[Change]) -> None:
-    """Write all changes; `text` is that of the whole module."""
+class FunctionCopy(Struct, frozen=True):
+    """A copy of a function called `name`, whose accesses name their spaces and whose `calls`, by
+    their positions in its body, are of other copies."""
+
+    name: str
+    function: str
+    accesses: tuple[KnownSpace, ...]
+    calls: tuple[tuple[int, FunctionCopy], ...] = ()
+
+    def with_inner(self) -> Mapping[str, FunctionCopy]:
+        """It and all copies that it needs, by name; what is called comes first."""
+        inner = {n: c for _, copy in self.calls for n, c in copy.with_inner().items()}
+        return {**inner, self.name: self}
+
+
+class CallOfCopy(Struct, frozen=True):
+    """Call `at` is of a copy of the function."""
+
+    at: int
+    copy: FunctionCopy
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it."""
+        accesses = [a for copy in self.copy.with_inner().values() for a in copy.accesses]
+        spaces = ", ".join(sorted({access.space for access in accesses}))
+        return {"function": self.copy.function, "space": spaces, "accesses": len(accesses)}
+
+
+def named_access(cfg: Cfg, at: int, space: str, converted: Converted) -> KnownSpace:
+    """An access that names its space. Its address is converted where an earlier one of the block
+    has done that, if the register has not been written since."""
+    if space not in WINDOWS:
+        return KnownSpace(at, space)
+    base = isa.address(cfg.instructions[at]).base
+    assert isinstance(base, Reg)
+    key = cfg.block_of[at], base
+    earlier = converted.get(key)
+    if earlier is None or any(base in defs(cfg.instructions[i]) for i in range(earlier, at)):
+        earlier = converted[key] = at
+    return KnownSpace(at, space, earlier)
+
+
+def lower(builder: Builder, module: Module, kernel: Function, details: Iterable[Detail]) -> None:
+    """Write all changes of a kernel."""
+    copies: dict[str, FunctionCopy] = {}
+    accesses: list[KnownSpace] = []
+    for detail in details:
+        if isinstance(detail, CallOfCopy):
+            builder.also(_renamed_call(builder.text, builder.instructions[detail.at], detail.copy))
+            copies.update(detail.copy.with_inner())
+        else:
+            assert isinstance(detail, KnownSpace)
+            accesses.append(detail)
+    _name_spaces(builder, accesses)
+    functions = {f.name: f for f in module.functions if f.body_span is not None}
+    end = line_end(builder.text)
+    texts = [_copied(builder.text, functions[c.function], c) + end for c in copies.values()]
+    if texts:
+        builder.also(insert(kernel.span.start, "".join(texts)))
+
+
+def name_place(text: str, function: Function) -> Span | None:
+    """Where a function's name stands; None where more stands before it than its results. What comes
+    before `.func` is not part of a copy."""
+    assert function.body_span is not None
+    head = blank_comments(text[function.span.start : function.body_span.start])
+    found = re.search(rf"\.func\s*(?:\([^()]*\)\s*)?({re.escape(function.name)})(?![\w$])", head)
+    if found is None:
+        return None
+    return Span(function.span.start + found.start(1), function.span.start + found.end(1))
+
+
+def _copied(text: str, function: Function, copy: FunctionCopy) -> str:
+    """A function under the name of its copy, without linkage."""
+    builder = Builder(text, function, function.body.instructions)
+    _name_spaces(builder, copy.accesses)
+    place = name_place(text, function)
+    assert place is not None
+    builder.also(Edit(place, copy.name))
+    for at, inner in copy.calls:
+        builder.also(_renamed_call(text, builder.instructions[at], inner))
+    start = blank_comments(text[function.span.start : place.start]).index(".func")
+    span = Span(function.span.start + start, function.span.end)
+    return edited_part(text, span, builder.edits())
+
+
+def _renamed_call(text: str, call: Instruction, copy: FunctionCopy) -> Edit:
+    return Edit(operand_spans(Source(text), call)[isa.destinations(call)], copy.name)
+
+
+def _name_spaces(builder: Builder, accesses: Iterable[KnownSpace]) -> None:
     windows: dict[int, str] = {}  # by the access at which they are converted
-    for change in changes:
-        detail = change.detail
-        assert isinstance(detail, KnownSpace)
-        instruction = builder.instructions[detail.at]
-        line = text[instruction.span.start : instruction.span.end]
-        line = line.replace(instruction.name, _named(instruction, detail.space), 1)
-        if detail.converted is not None:
+    for access in accesses:
+        instruction = builder.instructions[access.at]
+        line = builder.text[instruction.span.start : instruction.span.end]
+        line = line.replace(instruction.name, _named(instruction, access.space), 1)
+        if access.converted is not None:
             base = _base(instruction)
-            window = windows.get(detail.converted)
+            window = windows.get(access.converted)
             if window is None:
-                window = windows[detail.converted] = builder.register(detail.space, "b64")
-                builder.before(detail.at, f"cvta.to.{detail.space}.u64 {window}, {base};")
+                window = windows[access.converted] = builder.register(access.space, "b64")
+                builder.before(access.at, f"cvta.to.{access.space}.u64 {window}, {base};")
             head, bracket, rest = line.partition("[")
             line = f"{head}{bracket}{rest.replace(base, window, 1)}"
-        builder.replace(detail.at, line)
+        builder.replace(access.at, line)
 
 
 def _named(instruction: Instruction, space: str) -> str:

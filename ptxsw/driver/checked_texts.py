@@ -1,7 +1,8 @@
 """What a rewrite makes of a kernel's text: spliced, checked, and taken back where it is not right.
 
 What is weighed first is checked later: only what stays has to be right. Where the check of changes
-that are planned together fails, part of them may still be right (`rewrites/parts.py`).
+fails that are planned together, or that name spaces, part of them may still be right
+(`rewrites/parts.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ptxsw.driver.kernel_state import KernelState, RewrittenState, rewritten
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
-from ptxsw.rewrites.base import TOGETHER, UNIFORM_LOOPS
+from ptxsw.rewrites.base import IN_PARTS, UNIFORM_LOOPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +44,7 @@ class CheckedTexts:
         """Splice what a rewrite wrote, and check it, if that is to be done at once. Where it fails,
         the part of the changes is kept that is proved right."""
         each.rest()
-        if attempt.rewrite in TOGETHER:
+        if attempt.rewrite in IN_PARTS:
             from ptxsw.rewrites.parts import share_of_whole
 
             if checked or share_of_whole(attempt) is None:
@@ -115,7 +116,7 @@ class CheckedTexts:
             attempt = each.attempts[state.number]
             each.return_to(number)
             del each.attempts[state.number + 1 :]
-            if attempt.rewrite in TOGETHER:
+            if attempt.rewrite in IN_PARTS:
                 self._write_part(self._rewrites[attempt.rewrite], each, attempt, reason)
             else:
                 self._give_up(each, state.number, reason)
@@ -125,7 +126,7 @@ class CheckedTexts:
     def _late_problem(self, each: KernelState, state: RewrittenState) -> str | None:
         """Why a text is not right that was not checked when it was written."""
         attempt, share = each.attempts[state.number], 1.0
-        if attempt.rewrite in TOGETHER:
+        if attempt.rewrite in IN_PARTS:
             from ptxsw.rewrites.parts import share_of_whole
 
             share = share_of_whole(attempt) or share

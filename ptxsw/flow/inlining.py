@@ -12,6 +12,7 @@ here; so do those that would make the whole too long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -56,13 +57,51 @@ Known = Callable[[str, tuple[int | None, ...]], Function | None]
 arguments."""
 
 
+class CallCopy(NamedTuple):
+    """A function in place of a call: all that has one of these scopes. `around` is the number of
+    the copy in which the call stands, if it stands in one."""
+
+    call: Instruction
+    callee: Function
+    scopes: range
+    around: int | None
+
+
+_REPLACEABLE = frozenset({"extern", "weak", "common"})
+"""Linkage of functions in whose place a linker may put others."""
+
+
+def without_own_calls(module: Module, function: Function) -> tuple[Function, tuple[CallCopy, ...]]:
+    """The function with no calls left of functions that are certain to be those of the module, and
+    the copies of these, outer ones first. Raises ParseError where a body does not parse."""
+    body, bodies = function.body, _bodies(module)
+
+    def find(call: Instruction) -> Function | None:
+        callee = bodies.get(call_parts(call).callee or "")
+        return None if callee is None or is_replaceable(callee) else callee
+
+    if not any(i.opcode == "call" for i in body.instructions):
+        return function, ()
+    inlining = _Inlining(find, body, elsewhere=False)
+    statements = tuple(inlining.expanded(body.statements, (function.name,)))
+    return with_body(function, replace(body, statements=statements)), tuple(inlining.copies)
+
+
+def is_replaceable(function: Function) -> bool:
+    """May a linker put another function in its place?"""
+    return not _REPLACEABLE.isdisjoint(function.linkage)
+
+
+def _bodies(module: Module) -> dict[str, Function]:
+    return {f.name: f for f in module.functions if f.body_span is not None}
+
+
 def inlined(
     module: Module, function: Function, known: Known = lambda name, given: None
 ) -> Function:
     """The function with no calls left that can be inlined; itself where there are none. Raises
     ParseError where a body does not parse."""
-    bodies = {f.name: f for f in module.functions if f.body_span is not None}
-    body = function.body
+    bodies, body = _bodies(module), function.body
     if not any(i.opcode == "call" for i in body.instructions):
         return function
 
@@ -119,6 +158,8 @@ class _Inlining:
         self._scope = 1 + max((_scope(s) for s in body.statements), default=0)
         self._left = MOST - len(body.instructions)
         self._shared: dict[str, int] = {}  # the scope of what all copies of a function share
+        self.copies: list[CallCopy] = []
+        self._open: list[int] = []  # the numbers of those whose statements come now
 
     def expanded(
         self, statements: Sequence[Statement], around: tuple[str, ...]
@@ -156,6 +197,10 @@ class _Inlining:
     ) -> Iterator[Statement]:
         base = self._scope
         self._scope += 2 + max((_scope(s) for s in callee.body.statements), default=0)
+        self.copies.append(
+            CallCopy(call, callee, range(base, self._scope), self._open[-1] if self._open else None)
+        )
+        self._open.append(len(self.copies) - 1)
         first = callee.name not in self._shared
         shared = self._shared.setdefault(callee.name, base)
         moved = _Moved(callee, base, shared, call if self._elsewhere else None)
@@ -172,6 +217,7 @@ class _Inlining:
             yield from moved.bound(formal, actual)
         own = tuple(moved.statements(end, with_shared=first))
         yield from self.expanded(own, (*around, callee.name))
+        self._open.pop()
         yield end
         for formal, actual in zip(callee.returns, results, strict=True):
             if type(actual) is not Symbol:
@@ -273,7 +319,8 @@ class _Moved:
 
 
 def _branch(at: Instruction, end: Label, guard: Guard | None) -> Instruction:
-    return Instruction("bra", (), (Symbol(end.name, 0, end.scope),), guard, at.start, at.end)
+    uniform = ("uni",) if "uni" in at.modifiers and guard is not None else ()
+    return Instruction("bra", uniform, (Symbol(end.name, 0, end.scope),), guard, at.start, at.end)
 
 
 def _moving(call: Instruction, formal: Variable, actual: Operand, *, enters: bool) -> Instruction:

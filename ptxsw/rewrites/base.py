@@ -25,6 +25,8 @@ Outcome: TypeAlias = "Change | Refusal | Choice"
 LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", "shuffle"
 TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
 """The rewrites that are planned together (`joint.py`)."""
+IN_PARTS = (*TOGETHER, "memory-spaces")
+"""Those of whose changes a part stays where all of them cannot be proved (`parts.py`)."""
 
 ASKED, TUNED, MODEL = "asked", "tuned", "model"
 

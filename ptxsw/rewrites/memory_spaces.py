@@ -11,35 +11,42 @@ name it. ptxas then knows that a store to one space writes no other.
 Where the address is a sum, its terms tell (`Access.space`). Where it may be one of several pointers
 of one space, data flow does: at a `selp`, where paths meet, and in loops that move a pointer along.
 
+A function that the kernel calls is looked at with the arguments that it is given. Where they tell
+the space of one of its accesses, the kernel calls a copy of the function, which names it.
+
 Compilers mark kernel parameters as global before they optimize; what is left are texts of GCC,
 unoptimized ones, and pointers that went through a structure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
+
+from msgspec import Struct
 
 from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_memory_spaces import KnownSpace, lower
+from ptxsw.codegen.lower_memory_spaces import WINDOWS, Converted, lower, named_access
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.dataflow import defs
 from ptxsw.flow.pointer_spaces import PointerSpaces, Points
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Mem, Reg
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.rewrites.called_functions import (
+    CalledAccess,
+    Calls,
+    calls_of,
+    replaceable_calls,
+)
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.origin import Origin
 
 _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
-# Windows of the generic address space: inside them an address is the window's base plus an offset,
-# and `ld.shared` wants the offset. A global address is the same number either way.
-_WINDOWS = frozenset({"shared", "local"})
 _POINTER = 8  # bytes
 _POINTS = {Points.GLOBAL: "global", Points.SHARED: "shared", Points.LOCAL: "local"}
 _UNORDERED = isa.Effect.FENCE | isa.Effect.ASYNC
@@ -56,36 +63,46 @@ class MemorySpaces:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
         to be converted, only where an access to another space may gain from it."""
-        named: list[tuple[Access, str, Proof]] = []
-        parameters = frozenset(parameter.name for parameter in kernel.function.params)
-        pointers = PointerSpaces(kernel.trace.cfg, parameters, kernel.module.address_size)
-        for access in _generic(kernel):
-            space_and_proof = _space(kernel, access, pointers)
-            if space_and_proof is not None:
-                named.append((access, *space_and_proof))
+        calls = calls_of(kernel)
+        own, called = list(_known(kernel)), list(_known(calls.kernel)) if calls is not None else []
+        whole = kernel if calls is None else calls.kernel
+        named = {known.space for known in (*own, *called)} - {None}
+        gain = not named <= WINDOWS or _others(whole)
+        converted: Converted = {}
+        for known in own:
+            converts = kernel.options.mode != "auto"
+            reason = _refused(known.space, gain=gain, converts=converts)
+            if reason is not None:
+                if known.space is not None or kernel.explains:
+                    yield Refusal(self.name, known.access.index, reason)
+                continue
+            at = known.access.index
+            detail = named_access(kernel.trace.cfg, at, str(known.space), converted)
+            worth = Worth(instructions=float(detail.converted == at))
+            yield Change(self.name, at, frozenset({at}), known.proof, detail, worth=worth)
+        if calls is not None:
+            yield from self._called(kernel, calls, called, gain=gain)
+        if kernel.explains:
+            yield from (Refusal(self.name, *call) for call in replaceable_calls(kernel))
+
+    def _called(
+        self, kernel: Kernel, calls: Calls, accesses: Iterable[_Known], *, gain: bool
+    ) -> Iterator[Outcome]:
+        """Calls of functions of which the kernel gets a copy, for the spaces of what it gives
+        them."""
+        chosen: list[CalledAccess] = []
+        for known in accesses:
+            number = calls.number(known.access)
+            if number is None:
+                continue
+            reason = calls.uncopied(number) or _refused(known.space, gain=gain)
+            if reason is None:
+                start = known.access.instruction.start
+                chosen.append(CalledAccess(number, start, str(known.space), known.proof))
             elif kernel.explains:
-                yield Refusal(self.name, access.index, _NOT_KNOWN)
-        gain = any(space not in _WINDOWS for _, space, _ in named) or _others(kernel)
-        converted: dict[tuple[int, Reg], int] = {}
-        for access, space, proof in named:
-            at = None
-            if space in _WINDOWS:
-                if not gain:
-                    reason = (
-                        f"it lies in {space} memory, but no other rewrite would gain from naming it"
-                    )
-                    yield Refusal(self.name, access.index, reason)
-                    continue
-                if kernel.options.mode == "auto":
-                    reason = f"converting its address to {space} memory takes an instruction"
-                    yield Refusal(self.name, access.index, f"{reason}; force rewrites it")
-                    continue
-                at = _conversion(kernel, access, converted)
-            worth = Worth(instructions=float(at == access.index))
-            yield Change(
-                self.name, access.index, frozenset({access.index}), proof,
-                KnownSpace(access.index, space, at), worth=worth,
-            )  # fmt: skip
+                at = calls.at(number)
+                yield Refusal(self.name, at, f"{calls.place(known.access)}: {reason}")
+        yield from calls.changes(self.name, chosen)
 
     def nothing(self, kernel: Kernel) -> str:
         """See `OwnSearch`."""
@@ -94,8 +111,36 @@ class MemorySpaces:
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
-        lower(builder, kernel.text, changes)
+        lower(builder, kernel.module, kernel.function, [change.detail for change in changes])
         return builder.edits()
+
+
+class _Known(Struct, frozen=True):
+    """A generic access, its space (None: it is not known), and why it is that one."""
+
+    access: Access
+    space: str | None
+    proof: Proof = Proof()
+
+
+def _known(kernel: Kernel) -> Iterator[_Known]:
+    parameters = frozenset(parameter.name for parameter in kernel.function.params)
+    pointers = PointerSpaces(kernel.trace.cfg, parameters, kernel.module.address_size)
+    for access in _generic(kernel):
+        space_and_proof = _space(kernel, access, pointers)
+        yield _Known(access, None) if space_and_proof is None else _Known(access, *space_and_proof)
+
+
+def _refused(space: str | None, *, gain: bool, converts: bool = True) -> str | None:
+    """Why an access does not name its space; None where it does. `converts`: an address may be
+    converted for that."""
+    if space is None:
+        return _NOT_KNOWN
+    if space in WINDOWS and not gain:
+        return f"it lies in {space} memory, but no other rewrite would gain from naming it"
+    if space in WINDOWS and not converts:
+        return f"converting its address to {space} memory takes an instruction; force rewrites it"
+    return None
 
 
 def _generic(kernel: Kernel) -> Iterator[Access]:
@@ -117,7 +162,7 @@ def _generic(kernel: Kernel) -> Iterator[Access]:
 
 def _space(kernel: Kernel, access: Access, pointers: PointerSpaces) -> tuple[str, Proof] | None:
     """The space of a generic access, and why it is that one."""
-    if access.space == "global" or access.space in _WINDOWS:
+    if access.space == "global" or access.space in WINDOWS:
         return access.space, Proof()
     told = pointers.at(access.index, isa.address(access.instruction).base)
     if told in _POINTS:
@@ -151,18 +196,3 @@ def _is_parameter(term: Term) -> bool:
 def _others(kernel: Kernel) -> bool:
     """Is there an access to global memory by name?"""
     return any(isa.space(a.instruction) == "global" for a in kernel.trace.accesses)
-
-
-def _conversion(kernel: Kernel, access: Access, converted: dict[tuple[int, Reg], int]) -> int:
-    """The access at which the address register is converted: an earlier one of the block if the
-    register has not been written since."""
-    cfg = kernel.trace.cfg
-    address = isa.address(access.instruction)
-    assert isinstance(address.base, Reg)
-    key = (cfg.block_of[access.index], address.base)
-    at = converted.get(key)
-    if at is None or any(
-        address.base in defs(cfg.instructions[i]) for i in range(at, access.index)
-    ):
-        at = converted[key] = access.index
-    return at

@@ -16,6 +16,7 @@ from ptxsw.changes.change import Change, Refusal
 from ptxsw.changes.plan import ServedLoad
 from ptxsw.codegen.emit import as_plan
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
+from ptxsw.codegen.lower_memory_spaces import CallOfCopy
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import SHUFFLE, UNIFORM_LOOPS, Attempt, Choice
@@ -76,8 +77,8 @@ def attempts(attempt: Attempt, refused: str | None = None) -> Attempts:
 
 def _without_tests(attempt: Attempt, reason: str) -> Attempt | None:
     """The attempt without its loads at joins, or, if it has none, without its values kept over
-    stores: these are refused. None if it has neither, or nothing else."""
-    for kind in (JoinedLoad, KeptValue):
+    stores, or calls of copies: these are refused. None if it has none of them, or nothing else."""
+    for kind in (JoinedLoad, KeptValue, CallOfCopy):
         less = tuple(change for change in attempt.changes if isinstance(change.detail, kind))
         others = tuple(change for change in attempt.changes if not isinstance(change.detail, kind))
         if less and others:

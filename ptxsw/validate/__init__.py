@@ -18,6 +18,7 @@ from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget
 from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Instruction, Module
+from ptxsw.validate.called_functions import with_calls_inlined
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.operand_types import ill_typed
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
@@ -54,13 +55,19 @@ def validate(
     rewrite says of its own registers, `assume` which assumptions a proof may rest on,
     `shared_layout` how the second text's shared memory is that of the first, permuted, `renamed`
     what functions the second kernel calls by the first module's names (`spelling.py`). A wrong
-    map, claim or layout makes no wrong proof. Raises ParseError; ValueError for a claim that is no
-    readable PTX or an assumption nobody knows; OutOfTime where `budget` (None: no end) runs out.
+    map, claim or layout makes no wrong proof. Where the second module has added functions, both
+    kernels are compared with functions in place of calls. Raises ParseError; ValueError for a claim
+    that is no readable PTX or an assumption nobody knows; OutOfTime where `budget` (None: no end)
+    runs out.
     """
-    allowed = frozenset(assume)
+    allowed, written = frozenset(assume), new[0]
     if not allowed <= ASSUMPTIONS.keys():
         raise ValueError(f"unknown assumption: {', '.join(sorted(allowed - ASSUMPTIONS.keys()))}")
-    (first, kernel), (second, other) = old, new
+    try:
+        old, (second, other) = with_calls_inlined(old, new)
+    except GiveUp as problem:
+        return Unproved(str(problem))
+    first, kernel = old
     other = renumbered(kernel.body, other) or other
     new = second, other
     permuted = isinstance(shared_layout, Permutation)
@@ -82,7 +89,8 @@ def validate(
     from ptxsw.validate.proof_context import ProofContext
 
     read = [read_claim(claim, first, kernel) for claim in claims]
-    edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
+    given = edit_map if second is written else None  # else it is one of other bodies
+    edits = given if given is not None else infer(kernel.body, other.body)
 
     def begin(edits: EditMap, thorough: bool, lost: Lost) -> Validation:
         limit = budget or Budget()

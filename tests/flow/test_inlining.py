@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ptxsw.flow.cfg import build
-from ptxsw.flow.inlining import inlined, with_body
+from ptxsw.flow.inlining import inlined, with_body, without_own_calls
 from ptxsw.flow.promotion import promoted
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Body, Function, Module, Reg
@@ -92,6 +92,37 @@ def test_a_function_stands_where_it_is_called() -> None:
     assert lines[6:10] == [7, 8, 9, 10]  # of the function
     first, second = runs(text)
     assert first == second
+
+
+def test_what_a_linker_may_replace_stays_a_call() -> None:
+    body = call("add", "%r1", "7", result="%r2")
+    text = module(body, ADD.replace(".func", ".weak .func", 1))
+    function, copies = without_own_calls(text, text.kernels[0])
+    assert "call.uni" in names(function)
+    assert copies == ()
+
+
+def test_copies_are_known_by_their_scopes() -> None:
+    """Outer ones first, each with the number of the one around it."""
+    outer = f""".func outer(.param .b32 a)
+{{
+    .reg .b32 %r<9>;
+    ld.param.u32 %r1, [a];
+    {call("add", "%r1", "1", result="%r2")}
+    {call("add", "%r2", "2", result="%r3")}
+    ret;
+}}
+"""
+    text = module(call("outer", "%r1") + call("add", "%r1", "7", result="%r2"), ADD + outer)
+    function, copies = without_own_calls(text, text.kernels[0])
+    assert [(c.callee.name, c.around) for c in copies] == [
+        ("outer", None), ("add", 0), ("add", 0), ("add", None)
+    ]  # fmt: skip
+    for index, instruction in enumerate(function.body.instructions):
+        if instruction.name == "add.u32":
+            scope = instruction.operands[0].scope  # type: ignore[union-attr]
+            within = [n for n, copy in enumerate(copies) if scope in copy.scopes]
+            assert len(within) == 1 and copies[within[0]].callee.name == "add", index
 
 
 def test_each_call_has_variables_of_its_own_and_all_share_static_ones() -> None:

@@ -1,0 +1,73 @@
+"""Functions that only the second text has: copies of others, made for one kernel.
+
+    call f, (a);        =>        call f$sw1, (a);
+
+What such a function does is not known by its name, so both kernels are compared with the functions
+in place of their calls. Then nothing is left of it, and nobody else knows it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ptxsw.flow.inlining import with_body, without_own_calls
+from ptxsw.flow.promotion import promoted
+from ptxsw.ptx.ir import Directive, Function, Module, Symbol, leaves
+from ptxsw.validate.functions import functions_alike
+from ptxsw.validate.outcome import GiveUp
+
+Text = tuple[Module, Function]
+
+_OWN = frozenset({"reg", "local", "param"})
+
+
+def with_calls_inlined(old: Text, new: Text) -> tuple[Text, Text]:
+    """Both kernels with functions of their modules in place of calls, and the second module without
+    the functions that it has added; the texts themselves where it has added none, or has the same
+    ones under other names. Raises GiveUp where an added function may be known elsewhere, or is
+    still called."""
+    added = _added(old[0], new[0])
+    if not added or functions_alike(old[0], new[0]) is not None:
+        return old, new
+    for function in added:
+        _check(function)
+    names = {f.name for f in added}
+    whole = _whole(*old), _whole(*new)
+    if names & _named(whole[1]):
+        raise GiveUp("a function that only the second text has could not be inlined")
+    kept = tuple(f for f in new[0].functions if f.name not in names)
+    return (old[0], whole[0]), (replace(new[0], functions=kept), whole[1])
+
+
+def _added(first: Module, second: Module) -> tuple[Function, ...]:
+    """The functions of the second module whose names the first one does not have."""
+    known = {f.name for f in first.functions}
+    return tuple(f for f in second.functions if f.kind == "func" and f.name not in known)
+
+
+def _check(function: Function) -> None:
+    """Is a function only what its body says? Raises GiveUp."""
+    if function.body_span is None or function.linkage:
+        raise GiveUp("other modules may know a function that only the second text has")
+    if function.directives:
+        raise GiveUp("a function that only the second text has has directives")
+    if any(v.space not in _OWN for v in function.body.variables):
+        raise GiveUp("a function that only the second text has has variables that its calls share")
+
+
+def _whole(module: Module, kernel: Function) -> Function:
+    """With registers for the variables in which arguments are handed over."""
+    function, _ = without_own_calls(module, kernel)
+    return with_body(function, promoted(function.body))
+
+
+def _named(function: Function) -> set[str]:
+    """What the statements of a kernel name outside of it."""
+    symbols = {
+        leaf.name
+        for instruction in function.body.instructions
+        for leaf in leaves(instruction.operands)
+        if type(leaf) is Symbol
+    }
+    tables = (s.names for s in function.body.others if isinstance(s, Directive))
+    return symbols.union(*tables)
