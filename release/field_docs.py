@@ -11,7 +11,7 @@ from typing import Any
 
 from griffe import Attribute, Class, Docstring, Expr, ExprSubscript, ExprTuple, Extension
 
-from ptxsw.report.fields import described
+from ptxsw.ptx.documented import described
 
 _SAYING = ("ptxsw.report.", "ptxsw.ptx.")
 

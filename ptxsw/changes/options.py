@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index
 
-from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.target import MOST_THREADS, plain_name
 
 MODES = ("auto", "force")
@@ -34,7 +34,7 @@ def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-class Options(Struct, frozen=True):
+class Options(Documented, frozen=True):
     """What `optimize` is asked for. Raises ValueError for a value that makes no sense."""
 
     mode: str = "auto"

@@ -101,9 +101,7 @@ def _absent(kernel: Kernel) -> frozenset[str]:
 Finished = Callable[[int, int, Kernel], None]
 
 
-def answer(
-    task: Task, jobs: Workers = 1, finished: Finished = lambda done, of, kernel: None
-) -> CheckedFile:
+def answer(task: Task, jobs: Workers = 1, finished: Finished | None = None) -> CheckedFile:
     """What is asked of one file; whatever is wrong with it is in the answer. `finished` is told of
     each kernel: how many of how many of its text are done."""
     try:
@@ -118,7 +116,7 @@ def answer(
         )
 
 
-def _findings(task: Task, jobs: Workers, finished: Finished) -> CheckedFile:
+def _findings(task: Task, jobs: Workers, finished: Finished | None) -> CheckedFile:
     from ptxsw.driver.checking import check
 
     reports: list[Report] = []

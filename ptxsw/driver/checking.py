@@ -41,29 +41,32 @@ def check(
     seconds: float = check_rules.SECONDS,
     accesses: bool = False,
     jobs: Workers = 1,
-    finished: Callable[[int, int, model.Kernel], None] = lambda done, of, kernel: None,
+    finished: Callable[[int, int, model.Kernel], None] | None = None,
 ) -> Report:
-    """What rules find in every kernel, without looking for rewrites.
+    """Find what makes kernels slow, or wrong. Nothing is rewritten.
+
+    Returns a `Report`; each of its kernels has `findings`, the worst first, and with rules of
+    correctness `verdicts`: by rule "absent" (proved), "found" (shown) or "unknown", with a reason.
 
     Args:
         text: The PTX.
         name: What messages call it.
-        select: Rules or groups of them, as a collection or by commas: "performance" (None, too),
-            "correctness", "all".
+        select: Rules or groups of them, as a collection or a text with commas: "performance" (the
+            default), "correctness", "all", or names as in `ptxsw rule`.
         block: Threads along x, y and z (or fewer axes) of kernels without `.reqntid`.
-        ptxas: Ask it what it makes of a kernel, for the rules that want to know, if there is one.
+        ptxas: Ask ptxas for registers and spills, if there is one.
         launches: By a kernel's PTX or C++ name ("" for the only one): how often it executes what,
             and how large its buffers are.
         sources: What things are called in the sources.
         seconds: CPU time that the rules of correctness may take for one kernel; past it they
             answer "unknown".
-        accesses: Describe them, too, where no rule asks what a kernel costs.
+        accesses: Give each kernel its `accesses` even if only rules of correctness are selected.
         jobs: Processes, or a cluster, among which kernels are divided.
-        finished: Is told how many of how many kernels are done, and the last.
+        finished: Is called after each kernel with how many are done, of how many, and its report.
 
     Raises:
         ParseError: If the text is no PTX.
-        ValueError: For a rule or a shape that there is not.
+        ValueError: For an unknown rule, or a block of no or too many threads.
     """
     begin = perf_counter()
     module = parse(text, name)
@@ -81,7 +84,8 @@ def check(
     processes = jobs if len(text) > LONG else 1
     for number, kernel in spread(range(len(functions)), answer, processes):
         answers[number] = kernel
-        finished(len(answers), len(functions), kernel[0])
+        if finished is not None:
+            finished(len(answers), len(functions), kernel[0])
     in_order = [answers[number] for number in range(len(functions))]
     problems += (problem for _, own in in_order for problem in own)
     report = report_of(name, arch, begin, [kernel for kernel, _ in in_order])

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct, field
+from msgspec import field
 from msgspec.structs import replace
 
 import ptxsw
@@ -23,6 +23,7 @@ from ptxsw.codegen.splice import Edit, apply
 from ptxsw.driver.kernel_tasks import KernelOutcome, KernelTasks, OutcomeStore
 from ptxsw.driver.workers import Workers
 from ptxsw.parser import parse
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.ir import Module
 from ptxsw.ptx.printable import InNotebooks
 from ptxsw.report import model
@@ -40,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Result(InNotebooks, Struct, frozen=True):
+class Result(InNotebooks, Documented, frozen=True):
     """What `optimize` made of a text."""
 
     text: str
@@ -77,8 +78,12 @@ def analyze(
     watch: Watch | None = None,
     jobs: Workers = 1,
 ) -> Report:
-    """What every kernel accesses in memory, and what `optimize` in mode force, scheme paper, would
-    do with its loads.
+    """Find every memory access of each kernel: its address, stride over the lanes of a warp,
+    sectors, bank conflicts, and reuse.
+
+    Returns a `Report`; each of its kernels has `accesses` (sizes and strides in bytes), `rows` and
+    `findings`. For loads of global memory it also says what `optimize` in mode force, scheme paper,
+    would do.
 
     Args:
         text: The PTX.
@@ -157,6 +162,8 @@ def optimize(
     stand_in: Rewrite | None = None,
 ) -> Result:
     """Rewrite the kernels of a text; what is not proved stays as it is.
+
+    Returns a `Result`: the new `text` and a `report` of what was rewritten, what was not, and why.
 
     Args:
         text: The PTX.

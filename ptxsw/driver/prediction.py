@@ -45,9 +45,12 @@ def predict(
     registers: int | None = None,
     shared: int | None = None,
     rewrites: bool | None = None,
-    step: Callable[[int, str], None] = lambda *_: None,
+    step: Callable[[int, str], None] | None = None,
 ) -> Prediction:
-    """What bounds the kernels of a text, and for how long, without a GPU.
+    """Predict what limits each kernel on a GPU, and how long it takes, without one.
+
+    Returns a `Prediction`. Times are intervals: seconds of the launch, or without one cycles of a
+    multiprocessor for each warp and iteration.
 
     Args:
         text: The PTX.
@@ -98,7 +101,8 @@ def predict(
 
     kernels = []
     for number, function in enumerate(functions):
-        step(number, readable(function.name) or function.name)
+        if step is not None:
+            step(number, readable(function.name) or function.name)
         kernels.append(predicted(function))
     left_out = "" if few or rewrites is not None else _LEFT_OUT
     notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu), left_out)))

@@ -1,7 +1,7 @@
 """Findings as the diagnostics of an editor, and what an editor can do about them.
 
 A file was checked as it was saved. In the editor it may be another by now, so lines are looked up
-in both (`LineMap`).
+in both (`EditedLines`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLACED = pattern(
 _ASIDE = ("warning", "note", "remark", "In file")
 
 
-class LineMap(Struct, frozen=True):
+class EditedLines(Struct, frozen=True):
     """Where the lines of a text, counted from 0, are in another, from which it differs by one
     stretch: the lines before `first` and those from `last` on are the same."""
 
@@ -47,7 +47,7 @@ class LineMap(Struct, frozen=True):
     shift: int
 
     @classmethod
-    def of(cls, before: Sequence[str], after: Sequence[str]) -> LineMap:
+    def of(cls, before: Sequence[str], after: Sequence[str]) -> EditedLines:
         most = min(len(before), len(after))
         first = _equal(before[:most], after[:most])
         rest = most - first
@@ -74,7 +74,7 @@ class _Data(Struct, frozen=True):
     edits: tuple[SourceEdit, ...] = ()
 
 
-def diagnostic(found: FoundInFile, lines: Sequence[str], now: LineMap) -> lsp.Diagnostic:
+def diagnostic(found: FoundInFile, lines: Sequence[str], now: EditedLines) -> lsp.Diagnostic:
     """A finding in a file that has these lines now. It goes from its column to the end of the
     line; where that was edited, it is at the first line that was."""
     moved = now.line(found.line - 1)
@@ -121,7 +121,7 @@ def _place(line: int, text: str, characters: int) -> lsp.Position:
 
 
 def actions(
-    uri: str, path: str, lines: Sequence[str], now: LineMap, given: Sequence[lsp.Diagnostic]
+    uri: str, path: str, lines: Sequence[str], now: EditedLines, given: Sequence[lsp.Diagnostic]
 ) -> Iterator[lsp.CodeAction]:
     """What mends a finding where it says how to write it, and a comment that silences it."""
     for each in given:
@@ -159,7 +159,9 @@ def _action(
     )
 
 
-def _written(lines: Sequence[str], now: LineMap, edits: Sequence[SourceEdit]) -> list[lsp.TextEdit]:
+def _written(
+    lines: Sequence[str], now: EditedLines, edits: Sequence[SourceEdit]
+) -> list[lsp.TextEdit]:
     """All of them, or none where a line is no longer what was checked."""
     written = []
     for edit in edits:

@@ -23,7 +23,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from ptxsw import __version__
 from ptxsw.editor import diagnostics
 from ptxsw.editor.answers import CheckAnswer, EditorSettings, Failed, FoundInFile, checked
-from ptxsw.editor.diagnostics import LineMap
+from ptxsw.editor.diagnostics import EditedLines
 from ptxsw.editor.hovers import hover, same_file
 
 _SUFFIXES = frozenset({".cu", ".ptx"})
@@ -72,14 +72,14 @@ class Server(LanguageServer):
         path, known = to_fs_path(uri), self._answers.get(uri)
         if path is None or known is None:
             return None
-        at = LineMap.of(self.lines(uri), known.lines).line(line)
+        at = EditedLines.of(self.lines(uri), known.lines).line(line)
         return None if at is None else hover(known.answer, known.directory, path, at + 1)
 
-    def since_checked(self, uri: str) -> LineMap:
+    def since_checked(self, uri: str) -> EditedLines:
         """Where the lines of a file are that was checked, or shown beside one that was."""
         lines = self.lines(uri)
         known = self._answers.get(uri)
-        return LineMap.of(lines if known is None else known.lines, lines)
+        return EditedLines.of(lines if known is None else known.lines, lines)
 
     def _begin(self, uri: str, work: Coroutine[Any, Any, None]) -> None:
         if (earlier := self._work.pop(uri, None)) is not None:

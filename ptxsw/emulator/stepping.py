@@ -13,20 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.state import MemoryAccess, State
 from ptxsw.flow.dataflow import CARRY, defs
 from ptxsw.parser import parse
 from ptxsw.ptx.cxx_names import chosen
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.ir import Function, Instruction, Module
 from ptxsw.terms.node import Term
 from ptxsw.terms.show import show
 from ptxsw.terms.z3_terms import Z3Terms
 
 
-class SymbolicStep(Struct, frozen=True):
+class SymbolicStep(Documented, frozen=True):
     """One instruction as one path runs it. Registers are called as in the text; of those that hide
     each other in nested scopes the innermost is shown."""
 

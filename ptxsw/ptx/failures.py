@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from ptxsw.ptx.cxx_names import readable
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.errors import InvalidRequest, PtxError
 from ptxsw.ptx.patterns import pattern
 
@@ -31,7 +32,7 @@ def says(text: str) -> Meta:
     return Meta(description=text)
 
 
-class Failure(Struct, frozen=True):
+class Failure(Documented, frozen=True):
     """A fault of ptxsw itself, for which a kernel is not finished: it stays as it was."""
 
     kernel: Annotated[str, says("The name that the source gives it.")]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
+from ptxsw.ptx.documented import Documented
 from ptxsw.report.fields import (
     EMPTY,
     NULL,
@@ -22,14 +23,14 @@ from ptxsw.report.fields import (
 )
 
 
-class Reuse(Struct, frozen=True):
+class Reuse(Documented, frozen=True):
     """An earlier load of the same bytes: by lane i + `delta`, or by the same thread where 0."""
 
     line: Line
     delta: Delta
 
 
-class Carried(Struct, frozen=True):
+class Carried(Documented, frozen=True):
     """What lane i + `delta` fetched at `line` so many iterations ago."""
 
     line: Line
@@ -38,7 +39,7 @@ class Carried(Struct, frozen=True):
     iterations: Annotated[Positive, says("1 is the iteration before.")] = field(name="turns")
 
 
-class Outlook(Struct, frozen=True):
+class Outlook(Documented, frozen=True):
     """What `optimize --mode force` does with a global load: it becomes a shuffle or a copy, is the
     source of others, or stays as it is."""
 
@@ -53,7 +54,7 @@ class Outlook(Struct, frozen=True):
     reason: Annotated[str | None, says("Why it is kept although another load has its bytes.")]
 
 
-class Iteration(Struct, frozen=True):
+class Iteration(Documented, frozen=True):
     """The figures of an access in one iteration of a loop, in which a register of the address has
     this value."""
 
@@ -65,7 +66,7 @@ class Iteration(Struct, frozen=True):
     ]
 
 
-class Access(Struct, frozen=True, omit_defaults=True):
+class Access(Documented, frozen=True, omit_defaults=True):
     """One memory access in program order."""
 
     line: Annotated[Line, says("Of the PTX text.")]
@@ -165,7 +166,7 @@ class Access(Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-class Row(Struct, frozen=True):
+class Row(Documented, frozen=True):
     """Accesses whose addresses differ by constants only."""
 
     name: Annotated[str, says("A, B, … in the order of the text.")]

@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import Struct
-
+from ptxsw.ptx.documented import Documented
 from ptxsw.report.fields import Count, Line, one_of, says
 
 
-class Totals(Struct, frozen=True):
+class Totals(Documented, frozen=True):
     """What one warp moves that runs once through the kernel, loops taken as often as is known, or
     16 times. Accesses whose addresses are not known are left out."""
 
@@ -20,7 +19,7 @@ class Totals(Struct, frozen=True):
     wavefronts: Annotated[Count, says("Passes through the banks of shared memory.")]
 
 
-class Figures(Struct, frozen=True, omit_defaults=True):
+class Figures(Documented, frozen=True, omit_defaults=True):
     """What a warp does that executes each block of a kernel's code once: no loop is weighed.
     `check`, `analyze`, `optimize` and `predict` give the same figures. Ranges are [least, most]."""
 
@@ -44,7 +43,7 @@ class Figures(Struct, frozen=True, omit_defaults=True):
     shared: Annotated[Count | None, says("Bytes of a block, static ones.")] = None
 
 
-class RoleLoop(Struct, frozen=True, omit_defaults=True):
+class RoleLoop(Documented, frozen=True, omit_defaults=True):
     """An innermost loop of a role. None: not known."""
 
     label: Annotated[str, says("Of its header.")]
@@ -71,7 +70,7 @@ class RoleLoop(Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-class Role(Struct, frozen=True, omit_defaults=True):
+class Role(Documented, frozen=True, omit_defaults=True):
     """Warps of a block that run the same loops, and what they do where they run none."""
 
     warps: Annotated[tuple[Count, ...], says("Their numbers in the block.")]
@@ -79,7 +78,7 @@ class Role(Struct, frozen=True, omit_defaults=True):
     work: Annotated[tuple[str, ...], says("What they do outside of loops.")] = ()
 
 
-class DescribedOperand(Struct, frozen=True, omit_defaults=True):
+class DescribedOperand(Documented, frozen=True, omit_defaults=True):
     """Operands that tensor cores read in shared memory by descriptors that say the same."""
 
     instruction: Annotated[str, one_of("wgmma", "tcgen05.mma"), says("What reads it.")]
@@ -92,7 +91,7 @@ class DescribedOperand(Struct, frozen=True, omit_defaults=True):
     stride: Annotated[Count | None, says("Bytes from 8 rows to the next 8.")] = None
 
 
-class Cost(Struct, frozen=True, omit_defaults=True):
+class Cost(Documented, frozen=True, omit_defaults=True):
     """What a kernel takes, by the code that ptxas makes of it; what a warp does that runs through
     it once, each loop taken 16 times."""
 
@@ -115,7 +114,7 @@ class Cost(Struct, frozen=True, omit_defaults=True):
     figures: Annotated[Figures | None, says("The same with no loop weighed.")] = None
 
 
-class Decision(Struct, frozen=True, omit_defaults=True):
+class Decision(Documented, frozen=True, omit_defaults=True):
     """Whether mode auto keeps what was made of the kernel, and why; absent where there was nothing
     to decide."""
 

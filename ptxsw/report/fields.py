@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 from msgspec import Meta, field
 
@@ -41,20 +41,3 @@ Status = Annotated[
     one_of("proved", "guarded", "assumed"),
     says("Proved outright, tested at run time, or resting on named assumptions."),
 ]
-
-
-def described(kind: type) -> dict[str, str]:
-    """What the types of fields say of them, by their names."""
-    try:
-        hints = get_type_hints(kind, include_extras=True)
-    except NameError:  # types that only a checker imports: no report has those
-        return {}
-    return {name: said for name, hint in hints.items() if (said := _said(hint)) is not None}
-
-
-def _said(hint: Any) -> str | None:
-    """Of types in one another the outermost that says something."""
-    for meta in getattr(hint, "__metadata__", ()):
-        if isinstance(meta, Meta) and meta.description is not None:
-            return meta.description
-    return next((said for one in get_args(hint)[:1] if (said := _said(one)) is not None), None)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.failures import Failure
 from ptxsw.report.access_model import Access as Access
 from ptxsw.report.access_model import Carried as Carried
@@ -47,7 +48,7 @@ LEVELS = ("note", "warning", "error")
 """Of findings, the mildest first."""
 
 
-class Proof(Struct, frozen=True):
+class Proof(Documented, frozen=True):
     """Why a rewrite is right: guards are tested at run time."""
 
     status: Status
@@ -57,7 +58,7 @@ class Proof(Struct, frozen=True):
     guards: Annotated[tuple[str, ...], says("What is tested at run time.")] = ()
 
 
-class Part(Struct, frozen=True):
+class Part(Documented, frozen=True):
     """Where an element of a load comes from: element `element` of the load at `source_line` in lane
     i + `delta`, or `delta` - i where `mirror` is set."""
 
@@ -67,7 +68,7 @@ class Part(Struct, frozen=True):
     mirror: Annotated[bool, says("The source is lane delta - i, not i + delta.")]
 
 
-class Rewrite(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Rewrite(Documented, frozen=True, omit_defaults=True, kw_only=True):
     """An instruction that was rewritten. Of a shuffle or a copy: a load that takes its value from
     the load at `source_line` of lane i + `delta`; others have no source, and a `detail`."""
 
@@ -89,7 +90,7 @@ class Rewrite(Struct, frozen=True, omit_defaults=True, kw_only=True):
     detail: Detail
 
 
-class Refusal(Struct, frozen=True):
+class Refusal(Documented, frozen=True):
     """An instruction that was left alone. Null: not known, as where no source was in sight."""
 
     line: Line
@@ -100,7 +101,7 @@ class Refusal(Struct, frozen=True):
     detail: Detail = field(default_factory=dict)
 
 
-class Loop(Struct, frozen=True):
+class Loop(Documented, frozen=True):
     """A loop that the lanes of a warp may leave after different numbers of iterations."""
 
     line: Annotated[Line, says("Of its first instruction.")]
@@ -108,7 +109,7 @@ class Loop(Struct, frozen=True):
     reason: Annotated[str | None, says("Why it stays as it is; null where it does not.")]
 
 
-class RewriteChoice(Struct, frozen=True):
+class RewriteChoice(Documented, frozen=True):
     """What became of one rewrite in a kernel."""
 
     rewrite: Name
@@ -116,7 +117,7 @@ class RewriteChoice(Struct, frozen=True):
     reason: Annotated[str, says("Why they stay, or the most frequent reason why there are none.")]
 
 
-class Choice(Struct, frozen=True, omit_defaults=True):
+class Choice(Documented, frozen=True, omit_defaults=True):
     """Why the rewrites of a kernel are these. The reason is that of shuffles; `rewrites` has one of
     each rewrite that was considered and has something to say."""
 
@@ -132,7 +133,7 @@ class Choice(Struct, frozen=True, omit_defaults=True):
     rewrites: Annotated[tuple[RewriteChoice, ...], says("What became of each.")] = EMPTY
 
 
-class SourceEdit(Struct, frozen=True):
+class SourceEdit(Documented, frozen=True):
     """What to write in a line of the source, in the place of what stands there once."""
 
     line: Annotated[Positive, says("Of the file that the finding names.")]
@@ -140,7 +141,7 @@ class SourceEdit(Struct, frozen=True):
     new: Annotated[str, says("What to write in its place.")]
 
 
-class Finding(Struct, frozen=True, omit_defaults=True):
+class Finding(Documented, frozen=True, omit_defaults=True):
     """What a rule of `ptxsw.findings` has to say of a kernel."""
 
     rule: Annotated[str, Meta(pattern="^ptxsw-[a-z-]+$"), says("`ptxsw rule` explains it.")]
@@ -187,7 +188,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     ] = ()
 
 
-class Verdict(Struct, frozen=True, omit_defaults=True):
+class Verdict(Documented, frozen=True, omit_defaults=True):
     """What a rule of correctness says of a kernel."""
 
     verdict: Annotated[
@@ -200,7 +201,7 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
     assumptions: Annotated[tuple[str, ...], says("What is taken for granted.")] = ()
 
 
-class Kernel(Struct, frozen=True, omit_defaults=True):
+class Kernel(Documented, frozen=True, omit_defaults=True):
     """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
     where there are neither shuffles nor copies."""
 
@@ -257,7 +258,7 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-class Contents(Struct, frozen=True, omit_defaults=True):
+class Contents(Documented, frozen=True, omit_defaults=True):
     """What there is to say of one PTX file. None: not known."""
 
     ptxsw: Annotated[str, says("The version of ptxsw that wrote the report.")]

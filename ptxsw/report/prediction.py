@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.failures import Failure
 from ptxsw.report.model import Figures, Role
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ptxsw.cost.occupancy import Occupancy as Resident
 
 
-class Range(Struct, frozen=True):
+class Range(Documented, frozen=True):
     """Bounds of a number; `high` None where there is none, as of work that is not modelled."""
 
     low: float
@@ -36,7 +35,7 @@ class Range(Struct, frozen=True):
         return inf if self.high is None else self.high
 
 
-class Load(Struct, frozen=True):
+class Load(Documented, frozen=True):
     """How long one resource would be busy by itself."""
 
     name: str
@@ -47,7 +46,7 @@ class Load(Struct, frozen=True):
     """What keeps it busy most."""
 
 
-class Stretch(Struct, frozen=True):
+class Stretch(Documented, frozen=True):
     """A launch, or one iteration of a loop (all of a kernel without loops) for one warp."""
 
     label: str | None
@@ -71,7 +70,7 @@ class Stretch(Struct, frozen=True):
     """Work without figures, for which `time` is open."""
 
 
-class OccupancyStep(Struct, frozen=True):
+class OccupancyStep(Documented, frozen=True):
     """A value of a resource with which another number of blocks is resident."""
 
     resource: str
@@ -84,7 +83,7 @@ class OccupancyStep(Struct, frozen=True):
     """Share of its warps that are resident then, 0 to 1."""
 
 
-class Occupancy(Struct, frozen=True, kw_only=True):
+class Occupancy(Documented, frozen=True, kw_only=True):
     """What one multiprocessor holds of a kernel."""
 
     registers: int
@@ -105,7 +104,7 @@ class Occupancy(Struct, frozen=True, kw_only=True):
     """The nearest values of resources with which another number of blocks is resident."""
 
 
-class RewriteEffect(Struct, frozen=True):
+class RewriteEffect(Documented, frozen=True):
     """What a rewrite would change in the stretch that takes longest, made wherever it is proved."""
 
     rewrite: str
@@ -122,7 +121,7 @@ class RewriteEffect(Struct, frozen=True):
     """"s" or "cycles"."""
 
 
-class RegisterCandidate(Struct, frozen=True, kw_only=True):
+class RegisterCandidate(Documented, frozen=True, kw_only=True):
     """What ptxas makes of a kernel under a limit of registers."""
 
     limit: int | None
@@ -141,7 +140,7 @@ class RegisterCandidate(Struct, frozen=True, kw_only=True):
     """Stall cycles of a warp over that share: the fewest are predicted to be best."""
 
 
-class Kernel(Struct, frozen=True):
+class Kernel(Documented, frozen=True):
     """One kernel."""
 
     name: str

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.printable import InNotebooks
 from ptxsw.report.prediction import (
     Kernel,
@@ -27,7 +28,7 @@ _BAR: Final = 32  # characters of the longest bar
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
-class Prediction(InNotebooks, Struct, frozen=True):
+class Prediction(InNotebooks, Documented, frozen=True):
     """All kernels of a text on one GPU."""
 
     file: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.verify.launches import Launch
 from ptxsw.verify.runs import Outcome
@@ -12,7 +13,7 @@ _OVERHEAD = 100  # of a run, in steps
 _MANY = 2048  # threads of which a step costs twice as much as one of few
 
 
-class Difference(Struct, frozen=True):
+class Difference(Documented, frozen=True):
     """Where two kernels part."""
 
     launch: Launch

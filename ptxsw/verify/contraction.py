@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct
-
 from ptxsw.changes.assumptions import CONTRACTION
 from ptxsw.changes.steps import Replaced, without_steps
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.ir import Function, Instruction, Module, Operand, Reg, Symbol, leaves, type_width
 from ptxsw.ptx.isa import defs
 from ptxsw.ptx.patterns import pattern
@@ -249,7 +248,7 @@ def _operands(module: Module, instruction: Instruction) -> Sequence[str] | None:
 # ---------------------------------------------------------------- two texts
 
 
-class Contraction(Struct, frozen=True):
+class Contraction(Documented, frozen=True):
     """What ptxas made of the sums of two texts that it may fuse with products."""
 
     alike: bool | None

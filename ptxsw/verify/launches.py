@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.ir import type_width
 from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.text_files import parsed
@@ -25,7 +26,7 @@ BASE = 0x100000000000
 STEP = 1 << 32
 
 
-class Launch(Struct, frozen=True):
+class Launch(Documented, frozen=True):
     """One launch of a kernel."""
 
     grid: Shape

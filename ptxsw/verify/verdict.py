@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.parser import parse
+from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.ptx.failures import Failure, failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module, type_width
@@ -26,7 +27,7 @@ from ptxsw.verify.proving import Proof, Unproved, beyond_runs, open_bits, prove
 SEEDS = (1, 2, 3)
 
 
-class Proved(InNotebooks, Struct, frozen=True):
+class Proved(InNotebooks, Documented, frozen=True):
     """Of every kernel there is a proof that both texts do the same."""
 
     launches: int = 0
@@ -48,7 +49,7 @@ class Proved(InNotebooks, Struct, frozen=True):
         return "proved" + "; ".join(said)
 
 
-class Different(InNotebooks, Struct, frozen=True):
+class Different(InNotebooks, Documented, frozen=True):
     """They differ."""
 
     kernel: str
@@ -69,7 +70,7 @@ class Different(InNotebooks, Struct, frozen=True):
         return f"different: {self.kernel}{how}: {self.reason}\nlaunch: {self.difference.launch}"
 
 
-class Undecided(InNotebooks, Struct, frozen=True):
+class Undecided(InNotebooks, Documented, frozen=True):
     """There is neither a proof nor a launch that shows a difference."""
 
     reason: str
@@ -170,22 +171,23 @@ def verify(
     symbolic: bool = True,
     also_run: bool = False,
     machine_code: tuple[MachineCode, MachineCode] | None = None,
-    step: Callable[[str], None] = lambda _: None,
+    step: Callable[[str], None] | None = None,
 ) -> Verdict:
-    """Do two PTX texts do the same? Of all kernels of the first text, or of one.
+    """Do two PTX texts do the same? Compares all kernels of the first text, or one, with those of
+    the same names in the second.
 
-    Returns `Proved`, `Different` (with a launch that shows it) or `Undecided`. Only a proof says
-    yes: launches can show a difference, and never that there is none.
+    Returns `Proved`, `Different` (with a launch that shows it) or `Undecided` (with the reason).
+    Only a proof says yes: launches can show a difference, and never that there is none.
 
     Args:
         a: The first PTX text; its kernels are the ones that are compared.
         b: The second PTX text.
         kernel: Only the kernel of this PTX name. The first kernel that differs ends the work.
-        launches: Those to compare on; None: they are invented for each kernel.
-        seeds: The fuzzed schedules of each launch.
+        launches: What to run both on where there is no proof; None: ptxsw invents some.
+        seeds: Of the random schedules; each launch runs under each.
         names: What the texts are called in messages.
-        symbolic: Is a proof tried?
-        also_run: Do launches run although there is a proof?
+        symbolic: Try to prove it.
+        also_run: Run launches even if there is a proof.
         machine_code: Of each text, by `ptxsw.cost.fused.assembled` or `given`: which products and
             sums ptxas has fused.
         step: Is called with the name of each kernel when its turn comes.
@@ -201,7 +203,8 @@ def verify(
     )  # fmt: skip
     verdicts: list[Verdict] = []
     for function in asked.kernels(kernel):
-        step(function.name)
+        if step is not None:
+            step(function.name)
         verdicts.append(asked.verdict(function))
         if isinstance(verdicts[-1], Different):
             break

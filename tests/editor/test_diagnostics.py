@@ -12,7 +12,7 @@ pytest.importorskip("pygls")
 from lsprotocol import types as lsp
 
 from ptxsw.editor.answers import CheckAnswer, FoundInFile
-from ptxsw.editor.diagnostics import LineMap, actions, diagnostic, problems
+from ptxsw.editor.diagnostics import EditedLines, actions, diagnostic, problems
 from ptxsw.report.model import SourceEdit
 
 TEXTS = ["".join(letters) for length in range(5) for letters in product("ab", repeat=length)]
@@ -21,13 +21,13 @@ FOUND = FoundInFile(
     "k.cu", 3, 1, "ptxsw-bank-conflicts", "warning", "Slow.", "Pad it.",
     (SourceEdit(1, "t[32][32]", "t[32][33]"),),
 )  # fmt: skip
-SAME = LineMap.of(TILE, TILE)
+SAME = EditedLines.of(TILE, TILE)
 
 
 def test_lines_are_followed_through_an_edit() -> None:
     """Of all short texts: a line that is followed is the same line, and their order stays."""
     for before, after in product(TEXTS, TEXTS):
-        lines = LineMap.of(before, after)
+        lines = EditedLines.of(before, after)
         moved = [(line, lines.line(line)) for line in range(len(before))]
         kept = [(line, at) for line, at in moved if at is not None]
         assert all(before[line] == after[at] for line, at in kept)
@@ -37,18 +37,18 @@ def test_lines_are_followed_through_an_edit() -> None:
 
 
 def test_ends_of_lines_do_not_matter() -> None:
-    assert LineMap.of(["a\r\n", "b"], ["a\n", "b\n"]).line(1) == 1
+    assert EditedLines.of(["a\r\n", "b"], ["a\n", "b\n"]).line(1) == 1
 
 
 def test_a_finding_moves_with_its_line() -> None:
     now = ["// new", *TILE]
-    shown = diagnostic(FOUND, now, LineMap.of(TILE, now))
+    shown = diagnostic(FOUND, now, EditedLines.of(TILE, now))
     assert shown.range == lsp.Range(lsp.Position(3, 0), lsp.Position(3, 12))
 
 
 def test_a_finding_of_an_edited_line_is_at_the_first_that_was() -> None:
     now = [TILE[0], "// all else is new"]
-    assert diagnostic(FOUND, now, LineMap.of(TILE, now)).range.start.line == 1
+    assert diagnostic(FOUND, now, EditedLines.of(TILE, now)).range.start.line == 1
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_finding_of_an_edited_line_is_at_the_first_that_was() -> None:
 def test_a_fix_is_written_where_its_line_is_now(now: list[str], line: int | None) -> None:
     """And not at all where that was edited."""
     given = [diagnostic(FOUND, TILE, SAME)]
-    offered = list(actions("file:///k.cu", "/k.cu", now, LineMap.of(TILE, now), given))
+    offered = list(actions("file:///k.cu", "/k.cu", now, EditedLines.of(TILE, now), given))
     fixes = [each for each in offered if each.title.startswith("Write")]
     assert len(fixes) == (line is not None)
     for fix in fixes:
@@ -91,5 +91,5 @@ def test_what_cannot_be_checked_is_shown_where_the_error_is(
 def test_the_end_of_a_line_is_counted_as_editors_count() -> None:
     lines = ["/* \U0001d6fc */ x();"]
     found = msgspec.structs.replace(FOUND, line=1, column=9)
-    place = diagnostic(found, lines, LineMap.of(lines, lines)).range
+    place = diagnostic(found, lines, EditedLines.of(lines, lines)).range
     assert (place.start.character, place.end.character) == (9, 13)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import pydoc
 import re
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -17,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 import ptxsw
-from ptxsw.report.fields import described as said_by_types
+from ptxsw.ptx.documented import described
 
 TEXT = (Path(__file__).parents[1] / "report" / "ptx" / "matmul.ptx").read_text()
 
@@ -136,23 +134,23 @@ def parts(hint: Any) -> Iterator[Any]:
         yield from parts(one)
 
 
-def described(kind: type) -> set[str]:
-    """The fields with a text below them, in their type, or in that of the class, as `name`."""
-    found = set(re.findall(r"`(\w+)`", kind.__doc__ or ""))
-    for base in kind.__mro__:
-        if base.__module__.startswith("ptxsw."):
-            [body] = [
-                node.body
-                for node in ast.parse(inspect.getsource(inspect.getmodule(base) or ptxsw)).body
-                if isinstance(node, ast.ClassDef) and node.name == base.__name__
-            ]
-            for field, below in pairwise(body):
-                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-                    found.add(ast.unparse(field.target))
-    return found | set(said_by_types(kind))
-
-
 @pytest.mark.parametrize("kind", public(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
 def test_every_field_is_described(kind: type[Struct]) -> None:
-    assert [one.name for one in fields(kind) if one.name not in described(kind)] == []
+    """In its type, in a text below it, or in that of the class, as `name`."""
+    known = {*described(kind), *re.findall(r"`(\w+)`", kind.__doc__ or "")}
+    assert [one.name for one in fields(kind) if one.name not in known] == []
     assert kind.__doc__
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "said"),
+    [
+        ("Report", "kernels", "In the order of the text."),
+        ("Options", "budget_s", "Seconds of symbolic work on one kernel."),
+        ("Proved", "assumptions", "What the proof rests on"),
+        ("Prediction", "gpu", ""),
+    ],
+)
+def test_help_says_what_each_field_is(name: str, field: str, said: str) -> None:
+    shown = pydoc.render_doc(getattr(ptxsw, name), renderer=pydoc.plaintext)  # type: ignore[attr-defined]
+    assert re.search(rf"^ \|  {field}\n \|      {re.escape(said)}\w*", shown, re.MULTILINE)
