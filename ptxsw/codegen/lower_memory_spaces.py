@@ -9,7 +9,7 @@ after. Those of functions that the kernel calls do so in copies of these, which 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -105,11 +105,27 @@ def lower(builder: Builder, module: Module, kernel: Function, details: Iterable[
             assert isinstance(detail, KnownSpace)
             accesses.append(detail)
     _name_spaces(builder, accesses)
+    for edit in _with_copies(builder.text, module, kernel, list(copies.values())):
+        builder.also(edit)
+
+
+def _with_copies(
+    text: str, module: Module, kernel: Function, copies: Sequence[FunctionCopy]
+) -> Iterator[Edit]:
+    """Copies before the kernel that calls them; where one of the functions stands further down,
+    behind that, since only there all is known that it names. Then the kernel gets prototypes."""
     functions = {f.name: f for f in module.functions if f.body_span is not None}
-    end = line_end(builder.text)
-    texts = [_copied(builder.text, functions[c.function], c) + end for c in copies.values()]
-    if texts:
-        builder.also(insert(kernel.span.start, "".join(texts)))
+    end, bodies, heads = line_end(text), "", ""
+    for copy in copies:
+        head, body = _copied(text, functions[copy.function], copy)
+        heads += f"{blank_comments(head).rstrip()};{end}"
+        bodies += f"{head}{body}{end}"
+    last = max((functions[copy.function].span.end for copy in copies), default=0)
+    if copies and last <= kernel.span.start:
+        yield insert(kernel.span.start, bodies)
+    elif copies:
+        yield insert(kernel.span.start, heads)
+        yield insert(last, end + bodies)
 
 
 def name_place(text: str, function: Function) -> Span | None:
@@ -123,18 +139,19 @@ def name_place(text: str, function: Function) -> Span | None:
     return Span(function.span.start + found.start(1), function.span.start + found.end(1))
 
 
-def _copied(text: str, function: Function, copy: FunctionCopy) -> str:
-    """A function under the name of its copy, without linkage."""
+def _copied(text: str, function: Function, copy: FunctionCopy) -> tuple[str, str]:
+    """The head of a function under the name of its copy, without linkage, and its body."""
     builder = Builder(text, function, function.body.instructions)
     _name_spaces(builder, copy.accesses)
-    place = name_place(text, function)
-    assert place is not None
-    builder.also(Edit(place, copy.name))
     for at, inner in copy.calls:
         builder.also(_renamed_call(text, builder.instructions[at], inner))
+    place, body = name_place(text, function), function.body_span
+    assert place is not None and body is not None
     start = blank_comments(text[function.span.start : place.start]).index(".func")
-    span = Span(function.span.start + start, function.span.end)
-    return edited_part(text, span, builder.edits())
+    head = Span(function.span.start + start, body.start)
+    return edited_part(text, head, [Edit(place, copy.name)]), edited_part(
+        text, body, builder.edits()
+    )
 
 
 def _renamed_call(text: str, call: Instruction, copy: FunctionCopy) -> Edit:

@@ -58,9 +58,10 @@ class _Version(Struct, frozen=True):
 
 
 def calls_of(kernel: Kernel) -> Calls | None:
-    """None where the kernel calls no function of its module, or its run takes too long."""
+    """None where the kernel calls no function of its module that has generic accesses, or its run
+    takes too long."""
     function, copies = without_own_calls(kernel.module, kernel.function)
-    if not copies:
+    if not any(_has_generic(function) for function in {copy.callee for copy in copies}):
         return None
     function = with_body(function, promoted(function.body))
     solver = Solver()

@@ -32,6 +32,8 @@ def with_calls_inlined(old: Text, new: Text) -> tuple[Text, Text]:
     for function in added:
         _check(function)
     names = {f.name for f in added}
+    if sorted(f.name for f in added if f.body_span is not None) != sorted(names):
+        raise GiveUp("a function that only the second text has has no body, or two")
     whole = _whole(*old), _whole(*new)
     if names & _named(whole[1]):
         raise GiveUp("a function that only the second text has could not be inlined")
@@ -47,7 +49,7 @@ def _added(first: Module, second: Module) -> tuple[Function, ...]:
 
 def _check(function: Function) -> None:
     """Is a function only what its body says? Raises GiveUp."""
-    if function.body_span is None or function.linkage:
+    if function.linkage:
         raise GiveUp("other modules may know a function that only the second text has")
     if function.directives:
         raise GiveUp("a function that only the second text has has directives")
