@@ -62,14 +62,16 @@ def stretches(
     offset: Callable[[int], int] = int,
     unknown: frozenset[int] = frozenset(),
 ) -> tuple[Stretch, ...]:
-    """The innermost loops of a kernel in the order of the code, or the kernel; without those that
-    run only where a test of ours fails. `offset` tells where in the text that `code` was made from
+    """The innermost loops of a kernel in the order of the code, or the kernel; without what runs
+    only where a test of ours fails. `offset` tells where in the text that `code` was made from
     a place of the trace's text is. Of `unknown` accesses nothing is taken to be known."""
     cfg = trace.cfg
-    inner = [cfg.loops[header] for header in working_loops(cfg, fallback_blocks(cfg))]
+    fallback = fallback_blocks(cfg)
+    inner = [cfg.loops[header] for header in working_loops(cfg, fallback)]
     reader = _Reader(gpu, trace, block, code, offset, unknown)
     if not inner:
-        return tuple(reader.read(None, frozenset(cfg.order), frozenset(_always(cfg))))
+        blocks = frozenset(cfg.order) - fallback
+        return tuple(reader.read(None, blocks, frozenset(_always(cfg, blocks))))
     runs: list[Stretch] = []
     for loop in inner:
         always = frozenset(
@@ -79,10 +81,23 @@ def stretches(
     return tuple(runs)
 
 
-def _always(cfg: Cfg) -> Iterator[int]:
-    """Blocks that every thread passes that runs to an end."""
-    ends = [n for n in cfg.order if not cfg.blocks[n].successors]
-    return (n for n in cfg.order if all(cfg.dominates(n, end) for end in ends))
+def _always(cfg: Cfg, blocks: frozenset[int]) -> Iterator[int]:
+    """Blocks that every thread passes that runs to an end through these blocks alone."""
+    ends = frozenset(n for n in blocks if not cfg.blocks[n].successors)
+    if len(blocks) == len(cfg.order):
+        return (n for n in cfg.order if all(cfg.dominates(n, end) for end in ends))
+    return (n for n in blocks if ends.isdisjoint(_reached(cfg, blocks - {n})))
+
+
+def _reached(cfg: Cfg, blocks: frozenset[int]) -> set[int]:
+    """Those blocks to which a thread may come through these alone."""
+    reached, work = set[int](), [cfg.order[0]]
+    while work:
+        block = work.pop()
+        if block in blocks and block not in reached:
+            reached.add(block)
+            work += cfg.blocks[block].successors
+    return reached
 
 
 class _Reader:

@@ -124,6 +124,21 @@ def test_loops_are_paired_by_their_place_and_fallbacks_left_out() -> None:
     assert kernel.pairs == ((0, 0),)
 
 
+@needs_ptxas
+def test_without_loops_a_fallback_is_left_out() -> None:
+    """It took twice the bytes at most: those of the rewritten code, and of the kernel as it was."""
+    text = (ROOT / "benchmarks" / "programs" / "ptx" / "points15-unsigned.ptx").read_text()
+    other = optimize(text, Options(mode="force", rewrites=("strength-reduction",))).text
+    [both] = parse(other).kernels
+    assert fallback_blocks(build(both.body))
+    [kernel] = predict(text, against=other, rewrites=False).kernels
+    [before], [after] = kernel.stretches, kernel.against
+    of = [{load.name: load.time for load in s.resources} for s in (before, after)]
+    assert of[0]["dram"] == of[1]["dram"] and of[0]["l1"] == of[1]["l1"]
+    assert before.time.high is not None and after.time.high is not None
+    assert after.time.high < 1.05 * before.time.high
+
+
 UNKNOWN = """.version 8.0
 .target sm_80
 .address_size 64
