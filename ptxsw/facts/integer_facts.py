@@ -59,6 +59,12 @@ class Numbers:
         self._own: frozenset[Term] = frozenset()
         self._facts: list[Polynomial] = []
         compared = list(comparisons((c for c in given if c.size <= _MAX_SIZE), terms))
+        self._nonzero = frozenset(
+            difference
+            for one in compared
+            if one.strict and one.a.width == 32
+            for difference in (terms.sub(one.a, one.b), terms.sub(one.b, one.a))
+        )
         # Twice, since an unsigned `a >= 8` bounds `a` as a signed number only once `a` is known not
         # to be negative, which another condition may say.
         for _ in range(2):
@@ -351,7 +357,7 @@ class Numbers:
             return False
         low = terms.extract(index, 0, bits) if bits else None
         nonzero = terms.not_(terms.eq(index, terms.const(0, index.width)))
-        return nonzero in self._given and (
+        return (index in self._nonzero or nonzero in self._given) and (
             low is None or terms.eq(low, terms.const(0, bits)) in self._given
         )
 

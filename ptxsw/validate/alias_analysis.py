@@ -130,7 +130,7 @@ class AliasAnalysis:
         if claims is None:
             claims = self._claims[key] = self._apart_claims(*key)
         told = tuple(given)
-        return any(
+        return any(map(told.__contains__, self._tests(*key))) or any(
             claim in told or self._ordered(claim, told) or self._soon(claim, key[0], told)
             if claim.kind is not op.CONST
             else bool(claim.value)
@@ -149,9 +149,12 @@ class AliasAnalysis:
         claim = self._aliasing.apart(distance, stored, loaded)
         if claim.kind is not op.CONST or claim.value:
             return (claim,)
-        # The ranges overlap where -loaded < distance < stored, which are stored + loaded - 1
-        # numbers on the circle: distance + loaded - 1 <u stored + loaded - 1. Or the same counted
-        # from the other range.
+        return self._tests(distance, stored, loaded)
+
+    def _tests(self, distance: Term, stored: int, loaded: int) -> tuple[Term, ...]:
+        """The same as a text tests it. The ranges overlap where -loaded < distance < stored, which
+        are stored + loaded - 1 numbers on the circle: distance + loaded - 1 <u stored + loaded - 1.
+        Or the same counted from the other range."""
         terms, width = self._terms, distance.width
         reach = terms.const(stored + loaded - 1, width)
         return tuple(

@@ -63,6 +63,18 @@ def test_two_accesses_of_a_iteration_are_apart() -> None:
     assert not follows(TERMS.ule(number(12), further(FAR, 3)), KNOWN, AGAIN)
 
 
+def test_where_a_number_is_below_another_something_is_left() -> None:
+    """`n - i` is no 0 where `i < n`; of that no solver need be asked."""
+    n, i = (TERMS.atom(name, 32, Variance.LANE) for name in "ni")
+    left = TERMS.sub(n, i)
+    apart = TERMS.ule(number(7), further(FAR, 3))
+    known = TERMS.ule(reach(left, 3), further(FAR, 3))
+    for below, follow in (
+        (TERMS.slt(i, n), True), (TERMS.ult(n, i), True), (TERMS.sle(i, n), False),
+    ):  # fmt: skip
+        assert Numbers(TERMS, (known, below), lambda _: False).holds(apart) is follow
+
+
 def test_a_distance_that_grows_may_wrap() -> None:
     assert not follows(TERMS.ule(reach(LEFT, 3), further(FAR, 4)), KNOWN, AGAIN)
 
