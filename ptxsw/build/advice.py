@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
-from ptxsw.build import compiler_caches
-from ptxsw.build.environment import nvcc_variables, script, settings_directory, triton_variables
+from ptxsw.build import compiler_caches, sccache_dist
+from ptxsw.build.environment import (
+    nvcc_variables,
+    project_variable,
+    script,
+    settings_directory,
+    triton_variables,
+)
 from ptxsw.build.gcc import NAME, VARIABLE, real_nvptx_as
 from ptxsw.build.script import script_for, write_script
-from ptxsw.build.toolkit import ToolkitError, shadow
+from ptxsw.build.toolkit import ToolkitError, shadow, used_toolkit
 
 
 def advice(tool: str, environ: Mapping[str, str]) -> str:
@@ -21,6 +28,8 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
     wrapper = script(environ)
     if tool in ("ccache", "sccache"):
         return _caches_advice(environ)
+    if tool == "sccache-dist":
+        return _servers_advice(environ, wrapper)
     if tool == "nvcc":
         sentence = "# nvcc starts the wrapper in front of its own ptxas."
         variables = nvcc_variables(environ, wrapper)
@@ -32,7 +41,8 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
     if tool == "gcc":
         return _gcc_advice(environ)
     if tool not in _WITH_TOOLKIT:
-        names = ", ".join(sorted((*_WITH_TOOLKIT, "ccache", "gcc", "nvcc", "sccache", "triton")))
+        others = ("ccache", "gcc", "nvcc", "sccache", "sccache-dist", "triton")
+        names = ", ".join(sorted((*_WITH_TOOLKIT, *others)))
         raise ValueError(f"no advice for {tool!r}; there is some for {names}")
     cuda = shadow(environ)
     if cuda is None:
@@ -43,8 +53,22 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
 
 def _caches_advice(environ: Mapping[str, str]) -> str:
     variables = compiler_caches.variables(environ, settings_directory(environ))
+    variables |= project_variable(environ)
     sentence = "# This tells ccache and sccache the settings PTXSW_*; repeat it after changing one."
     return f"{sentence}\n{_exports(variables)}"
+
+
+def _servers_advice(environ: Mapping[str, str], wrapper: Path) -> str:
+    """Lines of sccache's own configuration; what they name is packed."""
+    cuda = used_toolkit(environ)
+    ptxas = environ.get("PTXSW_REAL_PTXAS") or (cuda and os.path.join(cuda, "bin", "ptxas"))
+    if not ptxas:
+        raise ToolkitError("no CUDA toolkit found: set CUDA_HOME")
+    try:
+        archive = sccache_dist.pack(environ, ptxas, settings_directory(environ))
+    except sccache_dist.PackingError as error:
+        raise ToolkitError(f"nothing is packed for sccache-dist: {error}") from error
+    return _SERVERS.format(wrapper=wrapper, archive=archive, place=sccache_dist.PLACE)
 
 
 def _exports(variables: Mapping[str, str]) -> str:
@@ -78,6 +102,16 @@ def _gcc_advice(environ: Mapping[str, str]) -> str:
     )
 
 
+_SERVERS = """\
+# The configuration of sccache needs these lines once: servers of sccache-dist then run ptxsw, too.
+# After a change of ptxsw, of the CUDA toolkit, or of what `ptxsw tune` has measured, make the
+# archive again by the same command; then run `sccache --stop-server`.
+[[dist.toolchains]]
+type = "path_override"
+compiler_executable = "{wrapper}"
+archive = "{archive}"
+archive_compiler_executable = "{place}/ptxas"
+"""
 _CACHED = ("clang", "cmake", "nvhpc")  # compilers in front of which a cache may be
 _WITH_TOOLKIT = {
     "clang": (

@@ -24,6 +24,7 @@ from ptxsw.toolchain.settings import Settings, tuned_file
 
 EXTRA_FILES = "CCACHE_EXTRAFILES"
 BUSTER = "SCCACHE_C_CUSTOM_CACHE_BUSTER"
+PACKED = "packed.json"  # what an archive for servers of sccache-dist was made of
 _PACKAGE = Path(__file__).parents[1]
 _MARK = "ptxsw-"
 
@@ -31,7 +32,7 @@ _MARK = "ptxsw-"
 def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
     """The variables that tell both caches, with what the user has in them. The file for ccache
     is written into `directory`, where it stays. Raises OSError."""
-    state = _state(environ, directory)
+    state = _state_now(environ, directory)
     path = directory / _digest(state)
     if not path.exists():
         _write(path, state)
@@ -45,7 +46,7 @@ def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
 
 def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
     """Those of the variables that tell of other settings, or of another ptxsw."""
-    now = _digest(_state(environ, directory))
+    now = _digest(_state_now(environ, directory))
     extra = _split(environ.get(EXTRA_FILES, ""))
     files = [Path(file).name for file in extra if _is_ours(file, directory)]
     words = [w[len(_MARK) :] for w in environ.get(BUSTER, "").split() if w.startswith(_MARK)]
@@ -54,7 +55,46 @@ def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
             yield variable
 
 
-def _state(environ: Mapping[str, str], directory: Path) -> str:
+def contents(environ: Mapping[str, str], directory: Path, ptxas: str | None) -> dict[str, str]:
+    """Names the content of all that the stand-in works with, but for the settings: ptxsw itself,
+    what `tune` has measured, the ptxas of `PTXSW_REAL_PTXAS`, and the `ptxas` that is packed."""
+    given = {"package": _package(directory), "tuned": _content(tuned_file(environ))}
+    if environ.get("PTXSW_REAL_PTXAS"):
+        given["ptxas"] = _content(environ["PTXSW_REAL_PTXAS"])
+    if ptxas is not None:
+        given["packed"] = _content(ptxas)
+    return given
+
+
+def agrees(environ: Mapping[str, str], given: Mapping[str, str]) -> bool:
+    """Was a build told of the settings here, and of these contents?"""
+    return _MARK + _digest(_state(environ, given)) in environ.get(BUSTER, "").split()
+
+
+def packed(path: Path) -> dict[str, str]:
+    """The `contents` of an archive for servers of sccache-dist, and the `path` of its ptxas; empty
+    if there is none."""
+    import json
+
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError):
+        return {}
+
+
+def is_outdated(environ: Mapping[str, str], directory: Path) -> bool:
+    """Is there such an archive, and was it made of something else than what is here now?"""
+    given = packed(directory / PACKED)
+    path = given.get("path")
+    return path is not None and {**contents(environ, directory, path), "path": path} != given
+
+
+def _state_now(environ: Mapping[str, str], directory: Path) -> str:
+    path = packed(directory / PACKED).get("path")
+    return _state(environ, contents(environ, directory, path))
+
+
+def _state(environ: Mapping[str, str], given: Mapping[str, str]) -> str:
     """All that decides what the stand-in makes of a text, as lines."""
     try:
         settings = Settings(environ, os.getcwd())
@@ -62,11 +102,9 @@ def _state(environ: Mapping[str, str], directory: Path) -> str:
         asked, mode = str(error), ""
     else:
         asked, mode = settings.asked(), "" if settings.disabled else settings.mode
-    lines = [f"ptxsw {__version__} {_package(directory)}", asked]
-    if mode == "auto":
-        lines.append(f"tuned {_content(tuned_file(environ))}")
-    if environ.get("PTXSW_REAL_PTXAS"):
-        lines.append(f"ptxas {_content(environ['PTXSW_REAL_PTXAS'])}")
+    lines = [f"ptxsw {__version__} {given['package']}", asked]
+    names = ("tuned", "ptxas", "packed") if mode == "auto" else ("ptxas", "packed")
+    lines += [f"{name} {given[name]}" for name in names if name in given]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -49,6 +49,9 @@ def examine(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     for variable in compiler_caches.outdated(environ, settings_directory(environ)):
         how = "made by another ptxsw or under other PTXSW_*: run `ptxsw env` again"
         yield Diagnosis(variable, how, good=False)
+    if compiler_caches.is_outdated(environ, settings_directory(environ)):
+        how = "its archive was made by another ptxsw, or with other files: run `ptxsw env` again"
+        yield Diagnosis("sccache-dist", how, good=False)
     nvptx_as = gcc.real_nvptx_as(environ)
     if nvptx_as is not None:
         yield Diagnosis("GCC's real as", f"{nvptx_as.path} ({nvptx_as.origin})")

@@ -17,7 +17,7 @@ from ptxsw.build import compiler_caches, gcc
 from ptxsw.build.script import script_for, usable_directory, write_program, write_script
 from ptxsw.build.toolkit import shadow
 from ptxsw.ptx.patterns import pattern
-from ptxsw.toolchain import find
+from ptxsw.toolchain import config, find
 from ptxsw.toolchain.process import without_our_locale
 from ptxsw.toolchain.settings import OFF, VARIABLES, Settings, SettingsError
 
@@ -57,6 +57,7 @@ def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
         **clang_variables(environ),
         **triton_variables(environ),
         **compiler_caches.variables(environ, settings_directory(environ)),
+        **project_variable(environ),
     }
     if any(find.on_path(name, environ) for name in ("nvc", "nvc++", "nvfortran")):
         cuda = shadow(environ)  # these compilers have no option for it
@@ -73,6 +74,12 @@ def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
         for name, path in given.items()
         if path.lower() not in OFF and (name in _PATHS or os.sep in path)
     }
+
+
+def project_variable(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable that names the settings of the project in this directory, if there are any."""
+    path = config.of_build(environ, os.getcwd())
+    return {} if path is None else {config.VARIABLE: path}
 
 
 def nvcc_variables(environ: Mapping[str, str], wrapper: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ import sys
 root, script, *arguments = sys.argv[1:]
 try:
     sys.path.insert(0, root)
-    from ptxsw.build.shim import {entry}
+    from ptxsw.build.{module} import {entry}
 except Exception:
     import os
     os.environ["PTXSW_PLAIN"] = "1"
@@ -67,6 +67,13 @@ fi
 """clang does not say which toolkit's ptxas it would have started: its command line may."""
 
 _DEFAULT = '[ -n "${{{variable}-}}" ] || export {variable}={real}\n'
+
+
+def program(module: str, entry: str) -> str:
+    """What Python does for a script: acts as the wrapper, or, if it cannot, starts the script again
+    with `PTXSW_PLAIN` set. Its arguments are the directory of ptxsw, the script, and the script's
+    arguments."""
+    return _PROGRAM.format(module=module, entry=entry)
 
 
 def data_directory(environ: Mapping[str, str]) -> Path:
@@ -140,5 +147,5 @@ def _text(real: str | None, for_gcc: bool, for_clang: bool) -> str:
     return _SCRIPT.format(
         name=name, variable=variable, default=(_CALLER if for_clang else "") + default,
         python=shlex.quote(sys.executable), root=shlex.quote(_ROOT),
-        program=shlex.quote(_PROGRAM.format(entry=entry)),
+        program=shlex.quote(program("shim", entry)),
     )  # fmt: skip

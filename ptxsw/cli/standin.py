@@ -52,6 +52,7 @@ class Tool(StrEnum):
     jax = "jax"
     ccache = "ccache"
     sccache = "sccache"
+    sccache_dist = "sccache-dist"
 
 
 @app.command()
@@ -59,16 +60,19 @@ def env(
     tool: Annotated[
         Tool,
         typer.Argument(
-            metavar="TOOL", help="nvcc, clang, nvhpc, gcc, triton, cmake, jax, ccache, sccache."
+            metavar="TOOL",
+            help="nvcc, clang, nvhpc, gcc, triton, cmake, jax, ccache, sccache, sccache-dist.",
         ),
     ],
 ) -> None:
     """Print the lines that lead a build tool to the stand-in.
 
-    They set variables of this shell. A new shell, or unsetting them, undoes it.
+    They set variables of this shell. A new shell, or unsetting them, undoes it. Those for
+    sccache-dist belong into sccache's configuration.
 
     \b
       eval "$(ptxsw env nvcc)"
+      ptxsw env sccache-dist >> ~/.config/sccache/config
     """
     from ptxsw.build.advice import advice
     from ptxsw.build.toolkit import ToolkitError

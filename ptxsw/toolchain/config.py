@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 FILES = ("ptxsw.toml", "pyproject.toml")
+VARIABLE = "PTXSW_PROJECT"
+"""The file that counts where there is none: a compiler cache may run ptxas in a directory of its
+own."""
 _TABLE = b"tool.ptxsw"
 
 
@@ -34,6 +37,11 @@ def find(directory: str) -> str | None:
         if above == directory:
             return None
         directory = above
+
+
+def of_build(environ: Mapping[str, str], directory: str) -> str | None:
+    """The file that counts for a build in a directory."""
+    return find(directory) or environ.get(VARIABLE) or None
 
 
 def read(path: str) -> Mapping[str, Any]:

@@ -22,9 +22,8 @@ DEFAULT_TIMEOUT = 60.0
 
 VARIABLES = (
     "PTXSW_ASSUME", "PTXSW_CACHE", "PTXSW_DISABLE", "PTXSW_LOG", "PTXSW_MAX_DELTA", "PTXSW_MODE",
-    "PTXSW_REAL_NVPTX_AS", "PTXSW_REAL_PTXAS", "PTXSW_REPORT", "PTXSW_REWRITES", "PTXSW_SCHEME",
-    "PTXSW_SKIP",
-    "PTXSW_STRICT", "PTXSW_TIMEOUT", "PTXSW_TUNED",
+    "PTXSW_PROJECT", "PTXSW_REAL_NVPTX_AS", "PTXSW_REAL_PTXAS", "PTXSW_REPORT", "PTXSW_REWRITES",
+    "PTXSW_SCHEME", "PTXSW_SKIP", "PTXSW_STRICT", "PTXSW_TIMEOUT", "PTXSW_TUNED",
 )  # fmt: skip
 """All that a user can set."""
 
@@ -81,8 +80,12 @@ class Settings:
         if self.disabled:
             return "disabled"
         assumed = ",".join(sorted(self.assume)) or "none"
-        skipped = "".join(f" -{word}" for word in (*self.skip.files, *self.skip.kernels))
-        return f"{self.mode} {self.scheme} {self.max_delta} {assumed} {self.timeout:g} s{skipped}"
+        words = [self.mode, self.scheme, str(self.max_delta), assumed, f"{self.timeout:g} s"]
+        if self.rewrites:
+            words.append(f"rewrites-{self.rewrites}")
+        words += [f"file-{pattern}" for pattern in self.skip.files]
+        words += [f"kernel-{pattern}" for pattern in self.skip.kernels]
+        return " ".join(words)
 
 
 def cache_directory(environ: Mapping[str, str]) -> str | None:

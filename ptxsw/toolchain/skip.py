@@ -50,9 +50,9 @@ class Skip:
 
 def read(environ: Mapping[str, str], directory: str | None, wrong: list[str]) -> Skip:
     """What is asked for in a directory (None: only the variable is read); what makes no sense is
-    added to `wrong`."""
+    added to `wrong`. If no file of settings counts there, `config.VARIABLE` may name one."""
     words = tuple(word.strip() for word in environ.get(VARIABLE, "").split(",") if word.strip())
-    path = None if directory is None else config.find(directory)
+    path = None if directory is None else config.of_build(environ, directory)
     if path is None:
         return Skip(words, words)
     try:

@@ -137,6 +137,16 @@ def test_settings_that_change_after_env(cached: Cached) -> None:
         assert any(variable in line and "run `ptxsw env` again" in line for line in lines)
 
 
+@pytest.mark.slow
+def test_the_settings_of_a_project_hold(cached: Cached) -> None:
+    """sccache 0.16 runs ptxas in a directory of its own, where no project is."""
+    forced = cached.exec(FORCE)
+    (cached.work / "ptxsw.toml").write_text('[skip]\nkernels = ["*jac*"]\n')
+    assert cached.exec(FORCE) != forced
+    assert cached.shell("", FORCE) != forced
+    assert cached.rewritten() == 1
+
+
 # ---------------------------------------------------------------- what they are told
 
 
@@ -152,6 +162,7 @@ def test_what_decides_is_told(directory: Path, tmp_path: Path) -> None:
     deciding: list[dict[str, str]] = [
         {}, {"PTXSW_MODE": "force"}, {"PTXSW_SCHEME": "halo"}, {"PTXSW_MAX_DELTA": "1"},
         {"PTXSW_ASSUME": "none"}, {"PTXSW_TIMEOUT": "5"}, {"PTXSW_DISABLE": "1"},
+        {"PTXSW_REWRITES": "shuffle"}, {"PTXSW_REWRITES": "vectorize"}, {"PTXSW_SKIP": "a.cu"},
         {"PTXSW_TUNED": str(tuned)}, {"PTXSW_REAL_PTXAS": str(ptxas)}, {"PTXSW_MODE": "nonsense"},
     ]  # fmt: skip
     told = [variables({"PATH": "", **each}, directory) for each in deciding]

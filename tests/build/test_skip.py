@@ -43,6 +43,18 @@ def test_the_nearest_file_of_settings_counts(tmp_path: Path) -> None:
     assert (both.files, both.kernels, wrong) == (("x.cu", "y"), ("x.cu", "y", "k*"), [])
 
 
+def test_a_build_outside_of_the_project(tmp_path: Path) -> None:
+    """A compiler cache may run ptxas there; a nearer file counts all the same."""
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (project / "ptxsw.toml").write_text('[skip]\nkernels = ["k*"]\n')
+    environ = {"PTXSW_PROJECT": str(project / "ptxsw.toml")}
+    assert read(environ, str(outside), []).kernels == ("k*",)
+    (outside / "ptxsw.toml").write_text('[skip]\nkernels = ["other"]\n')
+    assert read(environ, str(outside), []).kernels == ("other",)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
