@@ -50,6 +50,7 @@ REASONS = {
     "make test runs this",
     "another compiler",
     "another build system",
+    "other machines",
     "python -m benchmarks runs for minutes",
     "a GPU; the network",
 }
