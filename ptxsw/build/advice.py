@@ -64,10 +64,12 @@ def _servers_advice(environ: Mapping[str, str], wrapper: Path) -> str:
     ptxas = environ.get("PTXSW_REAL_PTXAS") or (cuda and os.path.join(cuda, "bin", "ptxas"))
     if not ptxas:
         raise ToolkitError("no CUDA toolkit found: set CUDA_HOME")
+    directory = settings_directory(environ)
     try:
-        archive = sccache_dist.pack(environ, ptxas, settings_directory(environ))
-    except sccache_dist.PackingError as error:
-        raise ToolkitError(f"nothing is packed for sccache-dist: {error}") from error
+        archive = sccache_dist.pack(environ, os.path.abspath(ptxas), directory)
+    except (sccache_dist.PackingError, OSError) as error:
+        why = f"{directory}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        raise ToolkitError(f"nothing is packed for sccache-dist: {why}") from error
     return _SERVERS.format(wrapper=wrapper, archive=archive, place=sccache_dist.PLACE)
 
 

@@ -62,14 +62,23 @@ def pack(environ: Mapping[str, str], ptxas: str, directory: Path) -> Path:
     import json
     import tarfile
 
+    mkdir = find.on_path("mkdir", environ)
+    if mkdir is None:
+        raise PackingError("no mkdir found on PATH")
+    problem = find.PossiblePtxas(ptxas, "").problem
+    if problem is not None:
+        raise PackingError(f"{ptxas} {problem}")
     directory.mkdir(parents=True, exist_ok=True)
     archive, private = directory / "ptxas.tar.gz", directory / f".ptxas.{os.getpid()}"
     compileall.compile_dir(f"{_ROOT}/ptxsw", quiet=2)  # or each job does it again
     contents = compiler_caches.contents(environ, directory, ptxas)
     given = json.dumps({**contents, "path": ptxas})
+    files = {path: path for path in _files(environ, ptxas)}
+    files |= {path: os.path.realpath(path) for path in ("/bin/sh", mkdir)}
+    files |= {path: os.path.realpath(path) for path in _libraries(files.values(), environ)}
     try:
         with tarfile.open(private, "w:gz", compresslevel=_LEVEL) as tar:
-            _fill(tar, environ, ptxas, given)
+            _fill(tar, files, {"ptxas": script(mkdir), "contents": given})
         private.replace(archive)
     finally:
         private.unlink(missing_ok=True)
@@ -77,20 +86,14 @@ def pack(environ: Mapping[str, str], ptxas: str, directory: Path) -> Path:
     return archive
 
 
-def _fill(tar: tarfile.TarFile, environ: Mapping[str, str], ptxas: str, given: str) -> None:
+def _fill(tar: tarfile.TarFile, files: Mapping[str, str], texts: Mapping[str, str]) -> None:
     import io
     import tarfile
 
-    mkdir = find.on_path("mkdir", environ)
-    if mkdir is None:
-        raise PackingError("no mkdir on PATH")
-    for name, text in (("ptxas", script(mkdir)), ("contents", given)):
+    for name, text in texts.items():
         entry = tarfile.TarInfo(f"{PLACE}/{name}".lstrip("/"))
         entry.size, entry.mode = len(text.encode()), 0o755
         tar.addfile(entry, io.BytesIO(text.encode()))
-    files = {path: path for path in _files(environ, ptxas)}
-    files |= {path: os.path.realpath(path) for path in ("/bin/sh", mkdir)}
-    files |= {path: os.path.realpath(path) for path in _libraries(files.values(), environ)}
     for path, source in sorted(files.items()):
         _add(tar, path, source)
 

@@ -36,6 +36,7 @@ NO_COLOR=1        no colours on a terminal
 The rest steers the stand-in for ptxas (exec, env, toolkit, wrappers/ptxas):
 PTXSW_MODE        auto: only what pays (default); force: whatever is proved
 PTXSW_REWRITES, PTXSW_SCHEME, PTXSW_MAX_DELTA, PTXSW_ASSUME    as the options of optimize
+PTXSW_PROJECT     ptxsw.toml for calls outside of its project; exec sets it
 PTXSW_SKIP        files and kernels to leave alone, by patterns with commas
 PTXSW_REPORT      directory that gets a JSON report for each file
 PTXSW_LOG         file that gets a line for each file rewritten, or left alone for a fault

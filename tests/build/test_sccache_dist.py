@@ -137,6 +137,20 @@ def test_a_server_that_cannot_run_python_declines(
 # ---------------------------------------------------------------- what is packed
 
 
+@pytest.mark.parametrize(
+    ("ptxas", "why"),
+    [("none", "{work}/none does not exist"), ("script", "{work}/script is the stand-in itself")],
+)
+def test_a_ptxas_that_cannot_be_packed(ptxas: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n# ptxsw\n")
+    (tmp_path / "script").chmod(0o755)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PTXSW_REAL_PTXAS": ptxas}
+    command = [str(PTXSW), "env", "sccache-dist"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    said = f"nothing is packed for sccache-dist: {why.format(work=tmp_path)}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with what `ptxsw env sccache-dist` has packed and printed."""
