@@ -5,14 +5,14 @@ pip install pytest 'ptxsw[nvcc]', then: pytest examples/testing
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import ptxsw
+from ptxsw.toolchain.inputs import ptx_of
+from ptxsw.toolchain.programs import places
 
 AVERAGE = """
 extern "C" __global__ void average(const float *a, float *b, int n)
@@ -46,17 +46,15 @@ extern "C" __global__ void __launch_bounds__(1024) turn(const float *a, float *b
 
 @pytest.fixture
 def ptx(tmp_path: Path) -> Callable[[str], str]:
-    """Compiles CUDA to PTX."""
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        pytest.skip("no nvcc on PATH")
+    """Compiles CUDA to PTX, with the lines of the source."""
+    if next(places("nvcc"), None) is None:
+        pytest.skip("no nvcc: install a CUDA toolkit, or 'ptxsw[nvcc]'")
 
     def compiled(source: str) -> str:
         file = tmp_path / "kernel.cu"
         file.write_text(source)
-        command = [nvcc, "-arch=sm_80", "-ptx", "-o", file.with_suffix(".ptx"), file]
-        subprocess.run(command, check=True)
-        return file.with_suffix(".ptx").read_text()
+        [ptx] = ptx_of(str(file), arch="sm_80")
+        return ptx.text
 
     return compiled
 

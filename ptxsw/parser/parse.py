@@ -88,7 +88,7 @@ class _Parser:
                 break
             at = self._item(at)
         if self.version is None:
-            raise self._error("expected .version at the start of a PTX module", self.end)
+            raise self._error(_no_ptx(text), self.end)
         return Module(
             self.source,
             self.version,
@@ -186,7 +186,7 @@ class _Parser:
         if self.text[at] == "\0":
             raise self._error("NUL character inside the text", at)
         if self.version is None:
-            raise self._error("expected .version at the start of a PTX module", at)
+            raise self._error(_no_ptx(self.text), at)
         raise self._error("expected a directive such as .entry, .func or .global", at)
 
     def _section(self, at: int) -> int:
@@ -359,11 +359,24 @@ def _load(surroundings: Surroundings, never_return: Collection[str], function: F
     return replace(body, never_return=frozenset(never_return)) if never_return else body
 
 
+def _no_ptx(text: str) -> str:
+    """What is wrong with a text that does not begin as PTX does."""
+    expected = "expected .version at the start of a PTX module"
+    if text.endswith((".ptx", ".cu")) and "\n" not in text:
+        return f"{expected}; this is the name of a file: pass what the file holds"
+    if "__global__" in text:
+        return f"{expected}; this is CUDA: compile it with nvcc -ptx"
+    return expected
+
+
 def parse(text: str | Source, name: str = "<ptx>") -> Module:
     """A PTX text as a module; bodies are read on first use of `Function.body`.
 
-    `name` is what messages call a text that is no `Source`. Raises ParseError.
+    `name` is what messages call a text that is no `Source`. Raises ParseError; TypeError for what
+    is no text, such as a path.
     """
+    if not isinstance(text, str | Source):
+        raise TypeError(f"PTX is passed as a text (str), not as {type(text).__name__}")
     return _Parser(text if isinstance(text, Source) else Source(text, name)).module()
 
 

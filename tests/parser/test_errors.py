@@ -146,6 +146,14 @@ MODULES = {
     "hello\n": (
         "kernel.ptx:1:1: expected .version at the start of a PTX module\n    1 | hello\n      | ^"
     ),
+    "dir/kernel.ptx": (
+        "kernel.ptx:1:1: expected .version at the start of a PTX module; this is the name of a "
+        "file: pass what the file holds\n    1 | dir/kernel.ptx\n      | ^"
+    ),
+    "__global__ void k();\n": (
+        "kernel.ptx:1:1: expected .version at the start of a PTX module; this is CUDA: compile it "
+        "with nvcc -ptx\n    1 | __global__ void k();\n      | ^"
+    ),
     ".version eight\n": (
         "kernel.ptx:1:1: expected a version such as .version 8.3\n"
         "    1 | .version eight\n      | ^^^^^^^^"

@@ -70,6 +70,13 @@ def test_a_kernel_that_is_not_there() -> None:
         assert str(error.value) == said
 
 
+@pytest.mark.parametrize(("given", "kind"), [(Path("k.ptx"), "PosixPath"), (b".version", "bytes")])
+def test_what_is_no_text(given: Any, kind: str) -> None:
+    for ask in (ptxsw.analyze, ptxsw.check, ptxsw.optimize, ptxsw.predict, ptxsw.parse):
+        with pytest.raises(TypeError, match=rf"passed as a text \(str\), not as {kind}"):
+            ask(given)
+
+
 # ---------------------------------------------------------------- what it says of itself
 
 
