@@ -19,8 +19,8 @@ from ptxsw.changes.permutation import Permutation
 _BEGIN = "// ptxsw step of "
 
 Replaced = tuple[int, int, str]
-"""From where to where, in characters behind the start of the kernel as it was before all steps,
-and what stands there now."""
+"""From where to where, in characters behind the start of the kernel as it was before all steps (a
+function may be put in before it), and what stands there now."""
 
 
 class RewriteStep(Struct, frozen=True, omit_defaults=True):

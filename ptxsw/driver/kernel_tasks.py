@@ -144,18 +144,20 @@ def _named(kernel: model.Kernel) -> model.Kernel:
 
 
 def _steps(state: KernelState) -> tuple[RewriteStep, ...]:
-    """The steps that made the text; none where both texts tell all of its proof, or where an edit
-    lies outside the kernel."""
-    span = state.excerpt.function.span
+    """The steps that made the text; none where both texts tell all of its proof, or where what
+    stands outside the kernel gave way."""
+    excerpt, span = state.excerpt, state.excerpt.function.span
+    begin = excerpt.offset(span.start)
     steps = []
     for number, each in enumerate(state.states, 1):
         attempt = state.attempts[each.number]
         claims = tuple(dict.fromkeys(claim for c in attempt.changes for claim in c.claims))
         edits = each.since if number < len(state.states) else ()
-        if any(not span.start <= e.span.start <= e.span.end <= span.end for e in edits):
+        outside = (e for e in edits if not span.start <= e.span.start <= e.span.end <= span.end)
+        if any(e.span.start < e.span.end for e in outside):
             return ()
-        ordered = sorted(edits, key=lambda e: (e.span.start, e.span.end))
-        moved = ((e.span.start - span.start, e.span.end - span.start, e.text) for e in ordered)
+        ordered = sorted(map(excerpt.whole, edits), key=lambda e: (e.span.start, e.span.end))
+        moved = ((e.span.start - begin, e.span.end - begin, e.text) for e in ordered)
         steps.append(RewriteStep(claims, attempt.shared_layout, tuple(moved)))
     return () if steps == [RewriteStep()] else tuple(steps)
 

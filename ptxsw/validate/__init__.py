@@ -60,7 +60,7 @@ def validate(
     that is no readable PTX or an assumption nobody knows; OutOfTime where `budget` (None: no end)
     runs out.
     """
-    allowed, written = frozenset(assume), new[0]
+    allowed, written = frozenset(assume), new[1]
     if not allowed <= ASSUMPTIONS.keys():
         raise ValueError(f"unknown assumption: {', '.join(sorted(allowed - ASSUMPTIONS.keys()))}")
     try:
@@ -68,6 +68,7 @@ def validate(
     except GiveUp as problem:
         return Unproved(str(problem))
     first, kernel = old
+    given = edit_map if other is written else None  # else it is a map of other bodies
     other = renumbered(kernel.body, other) or other
     new = second, other
     permuted = isinstance(shared_layout, Permutation)
@@ -89,7 +90,6 @@ def validate(
     from ptxsw.validate.proof_context import ProofContext
 
     read = [read_claim(claim, first, kernel) for claim in claims]
-    given = edit_map if second is written else None  # else it is one of other bodies
     edits = given if given is not None else infer(kernel.body, other.body)
 
     def begin(edits: EditMap, thorough: bool, lost: Lost) -> Validation:

@@ -34,11 +34,13 @@ def with_calls_inlined(old: Text, new: Text) -> tuple[Text, Text]:
     names = {f.name for f in added}
     if sorted(f.name for f in added if f.body_span is not None) != sorted(names):
         raise GiveUp("a function that only the second text has has no body, or two")
+    kept = replace(new[0], functions=tuple(f for f in new[0].functions if f.name not in names))
+    if not names & _named(new[1]):  # they are other kernels'
+        return old, (kept, new[1])
     whole = _whole(*old), _whole(*new)
     if names & _named(whole[1]):
         raise GiveUp("a function that only the second text has could not be inlined")
-    kept = tuple(f for f in new[0].functions if f.name not in names)
-    return (old[0], whole[0]), (replace(new[0], functions=kept), whole[1])
+    return (old[0], whole[0]), (kept, whole[1])
 
 
 def _added(first: Module, second: Module) -> tuple[Function, ...]:

@@ -36,13 +36,13 @@ def composed(old: Text, new: Text, steps: Sequence[RewriteStep], budget: Budget)
 
 
 def _texts(old: Text, new: Text, steps: Sequence[RewriteStep]) -> Iterator[Text]:
-    """The text behind each step. Raises ValueError for edits that do not fit the kernel, and
+    """The text behind each step. Raises ValueError for edits that do not fit the text, and
     ParseError where they make no PTX of it."""
     module, kernel = old
     whole, span = module.source.text, kernel.span
     for step in steps[:-1]:
-        body = edited(whole[span.start : span.end], step.edits)
-        text = parse(whole[: span.start] + body + whole[span.end :])
+        edits = [(span.start + start, span.start + end, now) for start, end, now in step.edits]
+        text = parse(edited(whole, edits))
         yield text, next(f for f in text.kernels if f.name == kernel.name)
     yield new
 
@@ -52,7 +52,7 @@ def edited(text: str, edits: Sequence[Replaced]) -> str:
     parts, at = [], 0
     for start, end, new in edits:
         if not at <= start <= end <= len(text):
-            raise ValueError("an edit lies outside the kernel")
+            raise ValueError("an edit lies outside the text")
         parts += [text[at:start], new]
         at = end
     return "".join([*parts, text[at:]])

@@ -416,6 +416,14 @@ def test_that_all_lanes_go_one_way_is_said_by_the_first_text_alone(old: str, new
     assert not is_proved(text, wrong)
 
 
+def test_functions_of_other_kernels_do_not_matter() -> None:
+    text = module(call("add", "%rd4", "%rd1"))
+    added = text.replace(".visible .entry", ".func more(.param .b64 p) { ret; }\n.visible .entry")
+    assert is_proved(text, added)
+    assert not is_proved(text, added.replace("st.f32 [%rd2]", "st.f32 [%rd2+4]"))
+    assert not is_proved(text, added.replace(".func more", ".visible .func more"))
+
+
 def test_the_function_itself_may_not_change() -> None:
     text = rewritten("memory-spaces", RIGHT).text
     wrong = text.replace("ld.f32 %f2, [%rd2]", "ld.global.f32 %f2, [%rd2]", 1)

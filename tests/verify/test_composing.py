@@ -39,6 +39,36 @@ def test_all_steps_together_are_a_proof(text: str) -> None:
     assert isinstance(judged(text, result.text_with_steps), Proof)
 
 
+ZERO = """.func zero(.param .b64 p)
+{
+	.reg .b64 %d<2>;
+	ld.param.u64 %d1, [p];
+	st.b32 [%d1], 0;
+	ret;
+}
+"""
+CALL = """	{
+	.param .b64 p0;
+	st.param.b64 [p0], %rd22;
+	call.uni zero, (p0);
+	}
+"""
+
+
+def test_a_copy_of_a_function_behind_the_kernel() -> None:
+    """The steps tell of what was put in outside of the kernel."""
+    place = MATMUL.index("\tcvta.to.global.u64 \t%rd1, %rd22;")
+    text = MATMUL[:place] + CALL + MATMUL[place:] + ZERO
+    text = text.replace(".visible .entry", ".func zero(.param .b64 p);\n.visible .entry")
+    result = rewritten(text)
+    assert "st.global.b32 [%d1], 0;" in result.text
+    length = text.index(ZERO) - text.index(".visible .entry")
+    assert any(start > length for s in result.steps["matmul"] for start, *_ in s.edits)
+    assert isinstance(judged(text, result.text_with_steps), Proof)
+    wrong = result.text_with_steps.replace("st.global.b32 [%d1]", "st.shared.b32 [%d1]")
+    assert isinstance(judged(text, wrong), Unproved)
+
+
 def test_without_the_steps_it_is_open() -> None:
     assert isinstance(judged(MATMUL, rewritten(MATMUL).text), Unproved)
 
