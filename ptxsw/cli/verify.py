@@ -15,6 +15,8 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, read_kernels, read_once
 from ptxsw.cli.options import (
     KERNELS,
+    AssumeOption,
+    BlockOption,
     File,
     JobsOption,
     KernelOption,
@@ -23,7 +25,7 @@ from ptxsw.cli.options import (
     is_set_by_project,
 )
 from ptxsw.cli.progress import now_and_then, working
-from ptxsw.cli.values import block_shape, launches, sizes, workers
+from ptxsw.cli.values import assumptions, block_shape, launches, sizes, workers
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
@@ -45,6 +47,8 @@ def verify(
         int,
         typer.Option(min=0, max=1000, metavar="N", help="Fuzzed schedules for each small launch."),
     ] = 3,
+    block: BlockOption = None,
+    assume: AssumeOption = None,
     also_run: Annotated[
         bool, typer.Option("--also-run", help="Run launches even if there is a proof.")
     ] = False,
@@ -79,6 +83,7 @@ def verify(
     \b
       ptxsw verify jacobi.ptx out.ptx
       ptxsw verify a.ptx b.ptx --kernel jacobi --seeds 20
+      ptxsw verify a.ptx b.ptx --block 32x8
       ptxsw verify a.ptx b.ptx --format json --accept-runs
       ptxsw verify a.ptx b.ptx --launch spec.json
         [{"grid": [2, 1, 1], "block": [48, 1, 1], "args": [48, "random:1000:f32:1"]}]
@@ -96,7 +101,8 @@ def verify(
         with working("comparing") as step:
             verdicts = commands.compare(
                 (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds,
-                also_run=also_run, made=cubins or arch, jobs=workers(jobs, on), step=step,
+                also_run=also_run, block=None if block is None else block_shape(block),
+                assume=assumptions(assume), made=cubins or arch, jobs=workers(jobs, on), step=step,
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

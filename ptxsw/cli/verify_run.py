@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cli.files import BAD_INPUT, CommandError
 from ptxsw.cli.kernel_run import in_ptx
 from ptxsw.cost.cubin import BadCubin
@@ -21,7 +22,7 @@ from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.printable import one_line
 from ptxsw.toolchain.ptxas import AssemblyError, NoCodeForTarget, NoPtxas, assemble
 from ptxsw.verify.contraction import MachineCode, fuses
-from ptxsw.verify.launches import Launch
+from ptxsw.verify.launches import Launch, Shape
 from ptxsw.verify.verdict import (
     Different,
     Proved,
@@ -46,17 +47,23 @@ def compare(
     seeds: int,
     *,
     also_run: bool = False,
+    block: Shape | None = None,
+    assume: frozenset[str] = DEFAULT_ASSUME,
     made: Made | None = None,
     jobs: Workers = 1,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[Named]:
     """The verdict on each kernel of two texts, in `jobs` processes; `step` is told how far it is.
     `made` says what ptxas made of both, which is looked at if anything hangs on it. Raises
-    ParseError; ValueError where there is no such kernel; CommandError for a text that ptxas
+    ParseError; ValueError where there is no such kernel, or one does not run in blocks of a shape;
+    CommandError for a text that ptxas
     refuses."""
     if kernel is not None:
         kernel = in_ptx(parse(texts[0], names[0]), kernel)
-    asked = question(*texts, names, launches=launches, seeds=range(1, seeds + 1), also_run=also_run)
+    asked = question(
+        *texts, names, launches=launches, seeds=range(1, seeds + 1), also_run=also_run, block=block,
+        assume=assume,
+    )  # fmt: skip
     functions = asked.kernels(kernel)
     _refuse(asked, texts)
     if made is not None and any(map(fuses, (asked.first, asked.second))):

@@ -3,19 +3,24 @@ second."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.steps import Replaced, RewriteStep
 from ptxsw.emulator.budget import Budget
 from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.validate import Outcome, Proved, Unproved, validate
+from ptxsw.verify.blocks import in_blocks
 
 Text = tuple[Module, Function]
 
 
-def composed(old: Text, new: Text, steps: Sequence[RewriteStep], budget: Budget) -> Outcome:
+def composed(
+    old: Text, new: Text, steps: Sequence[RewriteStep], budget: Budget,
+    assume: Iterable[str] = DEFAULT_ASSUME,
+) -> Outcome:  # fmt: skip
     """What the proofs of all steps from `old` to `new` say together: nothing where one of them
     fails. What a step says is proved, never believed. Raises OutOfTime."""
     assumptions: dict[str, None] = {}
@@ -24,8 +29,9 @@ def composed(old: Text, new: Text, steps: Sequence[RewriteStep], budget: Budget)
         for number, text in enumerate(_texts(old, new, steps)):
             step = steps[number]
             outcome = validate(
-                before, text, claims=step.claims, shared_layout=step.layout, budget=budget
-            )
+                before, text, claims=step.claims, assume=assume, shared_layout=step.layout,
+                budget=budget,
+            )  # fmt: skip
             if not isinstance(outcome, Proved):
                 return Unproved(f"step {number + 1} of {len(steps)}: {outcome}")
             assumptions |= dict.fromkeys(outcome.assumptions)
@@ -43,6 +49,8 @@ def _texts(old: Text, new: Text, steps: Sequence[RewriteStep]) -> Iterator[Text]
     for step in steps[:-1]:
         edits = [(span.start + start, span.start + end, now) for start, end, now in step.edits]
         text = parse(edited(whole, edits))
+        if kernel.block_shape is not None:
+            text = in_blocks(text, kernel.block_shape)
         yield text, next(f for f in text.kernels if f.name == kernel.name)
     yield new
 

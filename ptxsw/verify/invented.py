@@ -107,9 +107,11 @@ class Inventor:
 
     def __init__(
         self, trace: Trace, constants: Constants, branches: Iterator[BranchInput],
-        variables: Mapping[str, str],
+        variables: Mapping[str, str], *, overlaps: bool = True,
     ) -> None:  # fmt: skip
-        """`variables` are those of the module that have no first values, with their types."""
+        """`variables` are those of the module that have no first values, with their types. May
+        buffers overlap?"""
+        self._overlaps = overlaps
         self._plain = list(invent(trace))
         inferred = parameters(trace)
         self._places = tuple(argument_places(inferred))
@@ -152,7 +154,8 @@ class Inventor:
         yield from self._wild(base)
         for launch in chain(self._contents(base), self._taken(base)):
             yield launch, False
-        lying = chain(self._overlapping(base), self._misaligned(base))
+        overlapping = self._overlapping(base) if self._overlaps else iter(())
+        lying = chain(overlapping, self._misaligned(base))
         varied = (self._counts(base), lying, self._together(base))
         wide = self._wide(self._plain[len(small) :])
         for several in zip_longest(wide, *varied, *varied, *varied[:1]):

@@ -9,11 +9,13 @@ the kernel. Two kernels that differ in this may do the same in all launches and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, islice, product
 
 from msgspec import Struct
 
+from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.changes.steps import RewriteStep, read_steps
 from ptxsw.emulator.budget import Budget, OutOfTime
@@ -66,6 +68,17 @@ def _permutations(
             yield Permutation(some, mask, dynamic, arrays)
         except ValueError:
             continue  # these numbers make none
+
+
+def exchanged(first: Function, text: tuple[Module, Function]) -> Iterator[Permutation]:
+    """The usual permutations inside rows of 128 bytes, where only the second text has an exclusive
+    or: words of 4, 8 or 16 bytes by the number of the row."""
+    module, second = text
+    if any(i.opcode == "xor" for i in _added(first, second)):
+        declared = (*module.variables, *second.body.variables)
+        arrays = tuple(v.name for v in declared if v.space == "shared" and not v.is_dynamic)
+        for shift in (5, 4, 3) if arrays else ():
+            yield Permutation((shift,), ROW - (1 << 7 - shift), (), arrays)
 
 
 def _named(module: Module, function: Function, added: Iterable[Instruction]) -> tuple[str, ...]:
@@ -173,19 +186,32 @@ class Unproved(Struct, frozen=True):
     reason: str
 
 
-def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
-    """Is a kernel of `second` equal to that of `first`? Raises ParseError."""
+def prove(
+    first: Module, second: Module, name: str, assume: frozenset[str] = DEFAULT_ASSUME
+) -> Proof | Unproved:
+    """Is a kernel of `second` equal to that of `first`, on some assumptions? Raises ParseError;
+    ValueError for an assumption that nobody knows."""
     old, new = _kernel(first, name), _kernel(second, name)
     reasons: list[str] = []
     try:
-        for outcome in _outcomes((first, old), (second, new)):
+        for outcome in _outcomes((first, old), (second, new), assume):
             if isinstance(outcome, Proved):
                 same = [[i[:4] for i in text.body.instructions] for text in (old, new)]
                 return Proof(outcome.assumptions, unchanged=same[0] == same[1], loops=outcome.loops)
             reasons.append(str(outcome))
     except OutOfTime:
         return Unproved(f"a proof would take more than {SECONDS:.0f} s")
-    return Unproved(reasons[0] + open_bits(old, new))
+    return Unproved(_telling(reasons, old) + open_bits(old, new))
+
+
+def _telling(reasons: Sequence[str], kernel: Function) -> str:
+    """Why there is no proof: of arrays that are declared otherwise, how far one came with the
+    likeliest way in which they correspond."""
+    told = next((r for r in reasons if r.startswith("a shared address ")), "")
+    declared = reasons[0].startswith("the variables of the ")
+    said = f"{reasons[0]}, and {told}" if told and declared else reasons[0]
+    hint = told and kernel.block_shape is None
+    return f"{said}; --block, if all blocks are of one shape, may decide it" if hint else said
 
 
 def open_bits(old: Function, new: Function) -> str:
@@ -200,7 +226,9 @@ def open_bits(old: Function, new: Function) -> str:
     )
 
 
-def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:
+def _outcomes(
+    old: tuple[Module, Function], new: tuple[Module, Function], assume: frozenset[str]
+) -> Iterator[Outcome]:
     """What the steps tell that the second text's comments name; what the two texts tell as they are
     named, unless their names alone keep them apart; under the first one's names; and what they
     tell of shared memory that was permuted."""
@@ -208,25 +236,28 @@ def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Ite
     functions = functions_alike(old[0], new[0]) or {}
     named = new[0], respelled(old[1], new[1], new[0], functions)
     with Budget(SECONDS) as budget:
+        ask = partial(validate, old, budget=budget, assume=assume)
         if steps:
-            yield composed(old, new, steps, budget)
+            yield composed(old, new, steps, budget, assume)
         texts = [(named, functions)]
         if difference(old[0], new[0], old[1], new[1]) is None:
             texts.insert(0, (new, {}))
         for text, renamed in texts:
-            yield validate(old, text, budget=budget, renamed=renamed)
+            yield ask(text, renamed=renamed)
         for text, renamed in texts:
             bodies = old[1].body, text[1].body
             places = infer(*bodies)
             copies = with_copies(*bodies, places)
             if copies != places:
-                yield validate(old, text, copies, budget=budget, renamed=renamed)
+                yield ask(text, copies, renamed=renamed)
         for layout in layouts(new[0], old[1], new[1]):
-            yield validate(old, new, shared_layout=layout, budget=budget)
+            yield ask(new, shared_layout=layout)
         rough = new[0], respelled(old[1], new[1], new[0], functions, roughly=True)
         for text, renamed in ((new, {}), (rough, functions)):
             for moves in array_moves(old, text):
-                yield validate(old, text, shared_layout=moves, budget=budget, renamed=renamed)
+                yield ask(text, shared_layout=moves, renamed=renamed)
+            for permutation in exchanged(old[1], text):
+                yield ask(text, shared_layout=permutation, renamed=renamed)
 
 
 def _steps(module: Module, kernel: str) -> tuple[RewriteStep, ...]:

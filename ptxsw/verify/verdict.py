@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw.changes.assumptions import DEFAULT_ASSUME, NO_ALIAS
+from ptxsw.changes.options import block_shape
 from ptxsw.parser import parse
 from ptxsw.ptx.documented import Documented
 from ptxsw.ptx.errors import Unsupported
@@ -15,13 +17,14 @@ from ptxsw.ptx.failures import Failure, failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.ptx.printable import InNotebooks
 from ptxsw.simt.run import require_64_bits
+from ptxsw.verify.blocks import in_blocks
 from ptxsw.verify.branch_inputs import branch_inputs, traced
 from ptxsw.verify.comparison import Comparison, Difference
 from ptxsw.verify.constants import constants
 from ptxsw.verify.contraction import Contraction, MachineCode, is_open, settled, totalled
 from ptxsw.verify.differential import compare
 from ptxsw.verify.invented import Inventor
-from ptxsw.verify.launches import Launch
+from ptxsw.verify.launches import Launch, Shape
 from ptxsw.verify.proving import Proof, Unproved, beyond_runs, open_bits, prove
 
 SEEDS = (1, 2, 3)
@@ -119,6 +122,10 @@ class Question(Struct, frozen=True):
     """What to compare them on; None: launches are invented."""
     seeds: Sequence[int] = SEEDS
     """The fuzzed schedules."""
+    block: Shape | None = None
+    """Threads of a block along x, y and z, if all launches have such."""
+    assume: frozenset[str] = DEFAULT_ASSUME
+    """What a proof may rest on."""
     symbolic: bool = True
     """Is a proof tried?"""
     also_run: bool = False
@@ -151,13 +158,21 @@ class Question(Struct, frozen=True):
 
 
 def question(
-    a: str, b: str, names: tuple[str, str] = ("<first>", "<second>"), **how: Any
+    a: str,
+    b: str,
+    names: tuple[str, str] = ("<first>", "<second>"),
+    *,
+    block: Shape | None = None,
+    **how: Any,
 ) -> Question:
-    """Two texts as a question. Raises ParseError; Unsupported for 32-bit addresses."""
+    """Two texts as a question. Raises ParseError; Unsupported for 32-bit addresses; ValueError for
+    a kernel that does not run in such a `block`."""
     first, second = parse(a, names[0]), parse(b, names[1])
     for module in (first, second):
         require_64_bits(module)
-    return Question(first, second, names, **how)
+    if block is not None:
+        first, second = in_blocks(first, block), in_blocks(second, block)
+    return Question(first, second, names, block=block, **how)
 
 
 def verify(
@@ -167,6 +182,8 @@ def verify(
     kernel: str | None = None,
     launches: Sequence[Launch] | None = None,
     seeds: Sequence[int] = SEEDS,
+    block: int | Sequence[int] | None = None,
+    assume: Iterable[str] = DEFAULT_ASSUME,
     names: tuple[str, str] = ("<first>", "<second>"),
     symbolic: bool = True,
     also_run: bool = False,
@@ -185,6 +202,8 @@ def verify(
         kernel: Only the kernel of this PTX name. The first kernel that differs ends the work.
         launches: What to run both on where there is no proof; None: ptxsw invents some.
         seeds: Of the random schedules; each launch runs under each.
+        block: Threads of a block, if all launches have such; one to three numbers.
+        assume: What a proof may rest on, by the names that `optimize --assume` has.
         names: What the texts are called in messages.
         symbolic: Try to prove it.
         also_run: Run launches even if there is a proof.
@@ -195,11 +214,13 @@ def verify(
     Raises:
         ParseError: If a text is no PTX.
         Unsupported: If addresses have 32 bits.
-        ValueError: If the first text has no such kernel.
+        ValueError: If the first text has no such kernel, or one does not run in such a block, or
+            an assumption has no such name.
     """
     asked = question(
         a, b, names, launches=launches, seeds=seeds, symbolic=symbolic, also_run=also_run,
-        machine_code=machine_code,
+        machine_code=machine_code, block=None if block is None else block_shape(block),
+        assume=frozenset(assume),
     )  # fmt: skip
     verdicts: list[Verdict] = []
     for function in asked.kernels(kernel):
@@ -223,10 +244,15 @@ def _one(asked: Question, function: Function) -> Verdict:
     first, second = asked.first, asked.second
     with stage("proof"):
         proof, contraction = _proof(asked, function)
+    assumed = proof.assumptions if isinstance(proof, Proof) else ()
+    if asked.block is not None:
+        assumed = (*assumed, f"blocks of {'x'.join(map(str, asked.block))} threads")
     if isinstance(proof, Proof) and (proof.unchanged or not asked.also_run):
-        return Proved(assumptions=proof.assumptions, contraction=contraction)
+        return Proved(assumptions=assumed, contraction=contraction)
     invented = asked.launches is None
-    given = inventor(first, second, function) if asked.launches is None else asked.launches
+    given: Inventor | Sequence[Launch] = asked.launches or ()
+    if asked.launches is None:
+        given = inventor(first, second, function, overlaps=NO_ALIAS not in asked.assume)
     try:
         # What a proof assumes, such as that buffers do not overlap, launches may not deny.
         compared = compare(
@@ -238,7 +264,7 @@ def _one(asked: Question, function: Function) -> Verdict:
     if compared.difference is not None:
         return Different(function.name, compared.difference, compared.difference.what)
     if isinstance(proof, Proof):
-        return Proved(compared.launches, compared.runs, proof.assumptions, contraction)
+        return Proved(compared.launches, compared.runs, assumed, contraction)
     undecided = _undecided(asked, function, proof.reason, compared)
     apart = contraction is not None and contraction.alike is False
     return replace(undecided, contraction=contraction, runs_tell=undecided.runs_tell and not apart)
@@ -250,7 +276,7 @@ def _proof(asked: Question, function: Function) -> tuple[Proof | Unproved, Contr
     if not asked.symbolic:
         return Unproved("no proof was tried"), None
     first, second, name = asked.first, asked.second, function.name
-    proof = prove(first, second, name)
+    proof = prove(first, second, name, asked.assume)
     if asked.machine_code is None or not is_open(first, second, name, proof):
         return proof, None
     settled_proof, contraction = settled(first, second, name, asked.machine_code)
@@ -261,8 +287,10 @@ def _proof(asked: Question, function: Function) -> tuple[Proof | Unproved, Contr
     return proof, contraction
 
 
-def inventor(first: Module, second: Module, function: Function) -> Inventor:
-    """Launches for a kernel of both modules, invented."""
+def inventor(
+    first: Module, second: Module, function: Function, *, overlaps: bool = True
+) -> Inventor:
+    """Launches for a kernel of both modules, invented; with buffers that overlap, or without."""
     other = next(f for f in second.kernels if f.name == function.name)
     trace, goals = traced(first, function)
     _, more = traced(second, other)
@@ -270,6 +298,7 @@ def inventor(first: Module, second: Module, function: Function) -> Inventor:
         trace, constants((first, function), (second, other)), branch_inputs((*goals, *more)),
         {v.name: f"{v.type}:{v.size * 8 // type_width(v.type)}" for v in first.variables
          if v.space in ("global", "const") and not v.initialised and v.size},
+        overlaps=overlaps,
     )  # fmt: skip
 
 

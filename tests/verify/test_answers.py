@@ -194,6 +194,43 @@ def test_without_a_launch_on_both_nothing_is_accepted(tmp_path: Path) -> None:
     assert "tex" in said
 
 
+def test_what_may_be_assumed_is_the_callers_to_say(tmp_path: Path) -> None:
+    """As `__restrict__` does: what is read by `.nc` is not written through the other pointer."""
+    other = BEFORE.replace("ld.global.f32", "ld.global.nc.f32")
+    code, said = answer(tmp_path, BEFORE, other)
+    assert code == 3 and ".nc reads bytes that may be written" in said
+    names = "no-alias,no-outside-writer,parameters-are-global"
+    assert answer(tmp_path, BEFORE, other, "--assume", names) == (
+        0, "proved, assuming no-alias, no-outside-writer\n",
+    )  # fmt: skip
+    assert answer(tmp_path, BEFORE, other, "--assume", "none")[0] == 3
+    out, in_ = "\tst.global.u32 [%rd4], 1;\n", "\tst.global.u32 [%rd5], 2;\n"
+    one, two = (BEFORE.replace("\tret;", f"{both}\tret;") for both in (out + in_, in_ + out))
+    assert answer(tmp_path, one, two)[0] == 1  # where in and out are the same
+    assert answer(tmp_path, one, two, "--assume", names)[0] == 3
+
+
+def test_blocks_of_a_shape_that_the_caller_names(tmp_path: Path) -> None:
+    first, second = (BEFORE.replace("mov.u32 %r1, %tid.x;", one) for one in (
+        "mov.u32 %r1, %tid.x;", "mov.u32 %r1, %tid.x;\n\tand.b32 %r1, %r1, 63;",
+    ))  # fmt: skip
+    assert answer(tmp_path, first, second)[0] == 1
+    assert answer(tmp_path, first, second, "--block", "64") == (
+        0, "proved, assuming blocks of 64x1x1 threads\n",
+    )  # fmt: skip
+    assert answer(tmp_path, first, second, "--block", "65")[0] == 1
+    one = first.replace(" {\n", " .maxntid 32 {\n", 1)
+    done = CliRunner().invoke(app, ["verify", *_written(tmp_path, one, one), "--block", "64"])
+    assert str(done.exception) == "k does not run in blocks of 64x1x1 threads"
+
+
+def _written(folder: Path, *texts: str) -> list[str]:
+    paths = [folder / f"{n}.ptx" for n in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    return [*map(str, paths)]
+
+
 def test_each_kernel_has_to_be_proved(tmp_path: Path) -> None:
     two = BEFORE + HIDDEN[HIDDEN.index(".visible") :].replace("entry k", "entry other")
     code, said = answer(tmp_path, two, two.replace(DOUBLED, "mul.f32 %f2, %f1, 0f40000000;", 1))

@@ -123,8 +123,23 @@ def test_what_may_lie_in_another_row_is_no_padded_tile() -> None:
         for t in (tile(128), tile(132))
     )
     assert isinstance(verify(one, other), Undecided)
+    assert str(verify(one, other, block=(32, 8))) == f"{ASSUMED}, blocks of 32x8x1 threads"
     declared = [t.replace(" {\n", " .reqntid 32, 8, 1 {\n", 1) for t in (one, other)]
     assert str(verify(*declared)) == ASSUMED
+
+
+def test_words_exchanged_by_hand_are_proved_for_blocks_of_their_shape() -> None:
+    """By the number of the row, with no shift that would tell it."""
+    one = tile(128)
+    other = one.replace("shl.b32 %r5, %r1, 2;", "xor.b32 %r11, %r1, %r2;\n\tshl.b32 %r5, %r11, 2;")
+    second = "\tadd.s32 %r12, %r2, 8;\n\txor.b32 %r13, %r1, %r12;\n\tshl.b32 %r14, %r13, 2;\n"
+    second += "\tadd.s32 %r15, %r7, %r14;\n\tst.shared.f32 [%r15+1024], %f2;"
+    other = other.replace("\tst.shared.f32 [%r8+1024], %f2;", second)
+    other = other.replace("shl.b32 %r6, %r2, 2;", "shl.b32 %r6, %r11, 2;")
+    assert "--block, if all blocks are of one shape, may decide it" in str(verify(one, other))
+    assert str(verify(one, other, block=(32, 8))) == "proved, assuming blocks of 32x8x1 threads"
+    wrong = other.replace("add.s32 %r12, %r2, 8", "add.s32 %r12, %r2, 4")
+    assert isinstance(verify(one, wrong, block=(32, 8)), Undecided)
 
 
 @pytest.mark.parametrize("first", [tile(128), APART], ids=["tile", "two"])
