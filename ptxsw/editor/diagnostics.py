@@ -7,7 +7,7 @@ in both (`EditedLines`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import PurePath
 from typing import Any
@@ -67,6 +67,21 @@ def _equal(lines: Sequence[str], others: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda p: p[0].rstrip("\r\n") == p[1].rstrip("\r\n"), pairs))
 
 
+class Shown(Struct, frozen=True):
+    """A file as it is in an editor: its lines now, and where those are that were checked. `units`
+    counts a text as the editor does, in UTF-16 if nothing else was agreed."""
+
+    lines: Sequence[str]
+    moved: EditedLines
+    units: Callable[[str], int]
+
+    def range(self, line: int, first: int, last: int) -> lsp.Range:
+        """From one character of a line to another."""
+        text = self.lines[line] if self.lines else ""
+        units = [self.units(text[:end]) for end in (first, last)]
+        return lsp.Range(*(lsp.Position(line, end) for end in units))
+
+
 class _Data(Struct, frozen=True):
     """What an editor keeps with a diagnostic and hands back."""
 
@@ -74,15 +89,14 @@ class _Data(Struct, frozen=True):
     edits: tuple[SourceEdit, ...] = ()
 
 
-def diagnostic(found: FoundInFile, lines: Sequence[str], now: EditedLines) -> lsp.Diagnostic:
-    """A finding in a file that has these lines now. It goes from its column to the end of the
-    line; where that was edited, it is at the first line that was."""
-    moved = now.line(found.line - 1)
-    at = min(now.first if moved is None else moved, max(len(lines) - 1, 0))
-    text = lines[at].rstrip("\r\n") if lines else ""
-    first = min(found.column - 1, len(text))
+def diagnostic(found: FoundInFile, shown: Shown) -> lsp.Diagnostic:
+    """A finding in a file. It goes from its column to the end of the line; where that was edited,
+    it is at the first line that was."""
+    moved, lines = shown.moved.line(found.line - 1), shown.lines
+    at = min(shown.moved.first if moved is None else moved, max(len(lines) - 1, 0))
+    end = len(lines[at].rstrip("\r\n")) if lines else 0
     return lsp.Diagnostic(
-        range=lsp.Range(_place(at, text, first), _place(at, text, len(text))),
+        range=shown.range(at, min(found.column - 1, end), end),
         message=f"{found.what}\n{found.advice}".rstrip(),
         severity=_SEVERITIES[found.level],
         code=found.rule or None,
@@ -112,30 +126,25 @@ def _placed(words: str) -> Iterator[FoundInFile]:
         yield FoundInFile(file, int(line or other), int(column or 1), "", level, what, advice)
 
 
-def _place(line: int, text: str, characters: int) -> lsp.Position:
-    """Editors count in units of UTF-16."""
-    return lsp.Position(line, len(text[:characters].encode("utf-16-le")) // 2)
-
-
 # ---------------------------------------------------------------- what can be done
 
 
 def actions(
-    uri: str, path: str, lines: Sequence[str], now: EditedLines, given: Sequence[lsp.Diagnostic]
+    uri: str, path: str, shown: Shown, given: Sequence[lsp.Diagnostic]
 ) -> Iterator[lsp.CodeAction]:
     """What mends a finding where it says how to write it, and a comment that silences it."""
     for each in given:
         data = _data(each.data)
         if each.source != SOURCE or data is None:
             continue
-        if edits := _written(lines, now, data.edits):
+        if edits := _written(shown, data.edits):
             title = f"Write {' and '.join(f'`{edit.new}`' for edit in data.edits)}"
             if any("__restrict__" in edit.new for edit in data.edits):
                 title += " (these arrays must not overlap)"
             yield _action(title, uri, edits, each, is_preferred=len(data.edits) == 1)
-        if PurePath(path).suffix.lower() in _COMMENTS and each.range.start.line < len(lines):
+        if PurePath(path).suffix.lower() in _COMMENTS and each.range.start.line < len(shown.lines):
             rule = data.rule.removeprefix("ptxsw-")
-            comment = _comment(each.range.start.line, lines, rule)
+            comment = _comment(each.range.start.line, shown, rule)
             title = f"Ignore {rule} in this line"
             yield _action(title, uri, [comment], each, is_preferred=False)
 
@@ -159,23 +168,19 @@ def _action(
     )
 
 
-def _written(
-    lines: Sequence[str], now: EditedLines, edits: Sequence[SourceEdit]
-) -> list[lsp.TextEdit]:
+def _written(shown: Shown, edits: Sequence[SourceEdit]) -> list[lsp.TextEdit]:
     """All of them, or none where a line is no longer what was checked."""
     written = []
     for edit in edits:
-        line = now.line(edit.line - 1)
-        text = lines[line] if line is not None and line < len(lines) else ""
+        line = shown.moved.line(edit.line - 1)
+        text = shown.lines[line] if line is not None and line < len(shown.lines) else ""
         if line is None or text.count(edit.old) != 1:
             return []
         at = text.index(edit.old)
-        where = lsp.Range(_place(line, text, at), _place(line, text, at + len(edit.old)))
-        written.append(lsp.TextEdit(where, edit.new))
+        written.append(lsp.TextEdit(shown.range(line, at, at + len(edit.old)), edit.new))
     return written
 
 
-def _comment(line: int, lines: Sequence[str], rule: str) -> lsp.TextEdit:
-    text = lines[line].rstrip()
-    end = _place(line, text, len(text))
-    return lsp.TextEdit(lsp.Range(end, end), f"  // ptxsw: ignore[{rule}]")
+def _comment(line: int, shown: Shown, rule: str) -> lsp.TextEdit:
+    end = len(shown.lines[line].rstrip())
+    return lsp.TextEdit(shown.range(line, end, end), f"  // ptxsw: ignore[{rule}]")

@@ -23,7 +23,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from ptxsw import __version__
 from ptxsw.editor import diagnostics
 from ptxsw.editor.answers import CheckAnswer, EditorSettings, Failed, FoundInFile, checked
-from ptxsw.editor.diagnostics import EditedLines
+from ptxsw.editor.diagnostics import EditedLines, Shown
 from ptxsw.editor.hovers import hover, same_file
 
 _SUFFIXES = frozenset({".cu", ".ptx"})
@@ -75,11 +75,11 @@ class Server(LanguageServer):
         at = EditedLines.of(self.lines(uri), known.lines).line(line)
         return None if at is None else hover(known.answer, known.directory, path, at + 1)
 
-    def since_checked(self, uri: str) -> EditedLines:
-        """Where the lines of a file are that was checked, or shown beside one that was."""
-        lines = self.lines(uri)
-        known = self._answers.get(uri)
-        return EditedLines.of(lines if known is None else known.lines, lines)
+    def shown(self, uri: str) -> Shown:
+        """A file that was checked, or that has findings of one that was."""
+        lines, known = self.lines(uri), self._answers.get(uri)
+        moved = EditedLines.of(lines if known is None else known.lines, lines)
+        return Shown(lines, moved, self.workspace.position_codec.client_num_units)
 
     def _begin(self, uri: str, work: Coroutine[Any, Any, None]) -> None:
         if (earlier := self._work.pop(uri, None)) is not None:
@@ -145,8 +145,8 @@ class Server(LanguageServer):
             self._publish(shown, [])
         self._shown[uri] = set(by_uri)
         for shown, several in by_uri.items():
-            lines, now = self.lines(shown), self.since_checked(shown)
-            self._publish(shown, [diagnostics.diagnostic(each, lines, now) for each in several])
+            as_shown = self.shown(shown)
+            self._publish(shown, [diagnostics.diagnostic(each, as_shown) for each in several])
 
     def _publish(self, uri: str, found: list[lsp.Diagnostic]) -> None:
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
@@ -200,8 +200,7 @@ def server() -> Server:
         uri = params.text_document.uri
         path = to_fs_path(uri) or ""
         given = params.context.diagnostics
-        lines, now = ours.lines(uri), ours.since_checked(uri)
-        return list(diagnostics.actions(uri, path, lines, now, given))
+        return list(diagnostics.actions(uri, path, ours.shown(uri), given))
 
     return ours
 

@@ -1,19 +1,32 @@
--- A session in Neovim, without a screen: see test_neovim.py. Its words go to standard error.
+-- A session in Neovim, without a screen: see test_editors.py. Its words go to standard error. From
+-- 0.11 on it is configured as the docs say (PTXSW_CONFIG).
 local path, command = vim.env.PTXSW_FILE, vim.fn.split(vim.env.PTXSW_COMMAND)
+
+local function started()
+  if vim.lsp.config then
+    vim.cmd("filetype on")
+    dofile(vim.env.PTXSW_CONFIG)
+    vim.cmd("edit " .. vim.fn.fnameescape(path))
+    assert(vim.wait(60000, function() return #vim.lsp.get_clients() == 1 end, 50), "no client")
+    return vim.lsp.get_clients()[1].id
+  end
+  vim.cmd("edit " .. vim.fn.fnameescape(path))
+  local client = vim.lsp.start_client({
+    name = "ptxsw",
+    cmd = command,
+    root_dir = vim.fn.fnamemodify(path, ":h"),
+    init_options = { check = { "--select", "all" } },
+  })
+  vim.lsp.buf_attach_client(0, client)
+  return client
+end
 
 local function session()
   local function found()
     return vim.diagnostic.get(0)
   end
 
-  vim.cmd("edit " .. path)
-  local client = vim.lsp.start_client({
-    name = "ptxsw",
-    cmd = command,
-    root_dir = vim.fn.fnamemodify(path, ":h"),
-    init_options = { check = { "--block", "32x32" } },
-  })
-  vim.lsp.buf_attach_client(0, client)
+  local client = started()
 
   local function wait(what, condition)
     assert(vim.wait(60000, condition, 50), "waited in vain for " .. what)
@@ -38,7 +51,8 @@ local function session()
   local answers = vim.lsp.buf_request_sync(0, "textDocument/codeAction", asked, 5000)
   local action = answers[client].result[1]
   print(action.title .. "\n")
-  vim.lsp.util.apply_workspace_edit(action.edit, "utf-16")
+  local encoding = vim.lsp.get_client_by_id(client).offset_encoding
+  vim.lsp.util.apply_workspace_edit(action.edit, encoding)
   vim.cmd("write")
   wait("no diagnostic", function() return #found() == 0 end)
   print("mended\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import msgspec
@@ -12,7 +13,7 @@ pytest.importorskip("pygls")
 from lsprotocol import types as lsp
 
 from ptxsw.editor.answers import CheckAnswer, FoundInFile
-from ptxsw.editor.diagnostics import EditedLines, actions, diagnostic, problems
+from ptxsw.editor.diagnostics import EditedLines, Shown, actions, diagnostic, problems
 from ptxsw.report.model import SourceEdit
 
 TEXTS = ["".join(letters) for length in range(5) for letters in product("ab", repeat=length)]
@@ -21,7 +22,15 @@ FOUND = FoundInFile(
     "k.cu", 3, 1, "ptxsw-bank-conflicts", "warning", "Slow.", "Pad it.",
     (SourceEdit(1, "t[32][32]", "t[32][33]"),),
 )  # fmt: skip
-SAME = EditedLines.of(TILE, TILE)
+
+
+def utf16(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def shown(now: list[str], units: Callable[[str], int] = utf16) -> Shown:
+    """What was the tile when it was checked."""
+    return Shown(now, EditedLines.of(TILE, now), units)
 
 
 def test_lines_are_followed_through_an_edit() -> None:
@@ -42,13 +51,12 @@ def test_ends_of_lines_do_not_matter() -> None:
 
 def test_a_finding_moves_with_its_line() -> None:
     now = ["// new", *TILE]
-    shown = diagnostic(FOUND, now, EditedLines.of(TILE, now))
-    assert shown.range == lsp.Range(lsp.Position(3, 0), lsp.Position(3, 12))
+    assert diagnostic(FOUND, shown(now)).range == lsp.Range(lsp.Position(3, 0), lsp.Position(3, 12))
 
 
 def test_a_finding_of_an_edited_line_is_at_the_first_that_was() -> None:
     now = [TILE[0], "// all else is new"]
-    assert diagnostic(FOUND, now, EditedLines.of(TILE, now)).range.start.line == 1
+    assert diagnostic(FOUND, shown(now)).range.start.line == 1
 
 
 @pytest.mark.parametrize(
@@ -57,8 +65,8 @@ def test_a_finding_of_an_edited_line_is_at_the_first_that_was() -> None:
 )
 def test_a_fix_is_written_where_its_line_is_now(now: list[str], line: int | None) -> None:
     """And not at all where that was edited."""
-    given = [diagnostic(FOUND, TILE, SAME)]
-    offered = list(actions("file:///k.cu", "/k.cu", now, EditedLines.of(TILE, now), given))
+    given = [diagnostic(FOUND, shown(TILE))]
+    offered = list(actions("file:///k.cu", "/k.cu", shown(now), given))
     fixes = [each for each in offered if each.title.startswith("Write")]
     assert len(fixes) == (line is not None)
     for fix in fixes:
@@ -84,12 +92,17 @@ def test_what_cannot_be_checked_is_shown_where_the_error_is(
 ) -> None:
     found = list(problems(CheckAnswer(problems=(said,)), "k.cu"))
     assert [(each.path, each.line, each.column, each.level) for each in found] == places
-    shown = diagnostic(found[0], TILE, SAME)
-    assert shown.code is None and list(actions("", "k.cu", TILE, SAME, [shown])) == []
+    given = diagnostic(found[0], shown(TILE))
+    assert given.code is None and list(actions("", "k.cu", shown(TILE), [given])) == []
 
 
-def test_the_end_of_a_line_is_counted_as_editors_count() -> None:
-    lines = ["/* \U0001d6fc */ x();"]
+@pytest.mark.parametrize(
+    ("units", "places"), [(utf16, (9, 13)), (len, (8, 12)), (lambda t: len(t.encode()), (11, 15))]
+)
+def test_characters_are_counted_as_the_editor_does(
+    units: Callable[[str], int], places: tuple[int, int]
+) -> None:
+    """VS Code in UTF-16, Emacs in characters, Neovim in bytes."""
     found = msgspec.structs.replace(FOUND, line=1, column=9)
-    place = diagnostic(found, lines, EditedLines.of(lines, lines)).range
-    assert (place.start.character, place.end.character) == (9, 13)
+    place = diagnostic(found, shown(["/* \U0001d6fc */ x();"], units)).range
+    assert (place.start.character, place.end.character) == places

@@ -1,5 +1,5 @@
-"""The editors that start the server: Neovim and VS Code, where there is one, and what VS Code is
-given."""
+"""The editors that start the server, where there is one, configured as the docs say; and what VS
+Code is given."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ from tests.editor.test_server import STRIDED, TRANSPOSE, needs_nvcc
 
 ROOT = Path(__file__).parents[2]
 VSCODE = ROOT / "editors" / "vscode"
+TURN = TRANSPOSE.replace(
+    "__shared__", "/* \u6f22 \U0001d6fc */ __shared__"
+)  # editors count differently
+MENDED = TURN.replace("tile[32][32]", "tile[32][33]")
 CODE = ROOT / "build" / "vscode"  # by get_vscode.sh
 BROWSER = shutil.which("chromium")
 
@@ -31,22 +35,47 @@ BROWSER = shutil.which("chromium")
 @needs_nvcc
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="no Neovim")
 def test_neovim_shows_a_conflict_and_mends_it(tmp_path: Path) -> None:
-    path = tmp_path / "turn.cu"
-    path.write_text(TRANSPOSE)
+    script = Path(__file__).with_name("neovim.lua")
+    said, text = _mended(tmp_path, "nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}")
+    assert "7: ptxsw-bank-conflicts" in said and "Write `tile[32][33]`" in said, said
+    assert "mended" in said and text == MENDED, said
+
+
+@pytest.mark.slow
+@needs_nvcc
+@pytest.mark.skipif(shutil.which("emacs") is None, reason="no Emacs")
+def test_emacs_shows_a_conflict_and_mends_it(tmp_path: Path) -> None:
+    asked = ["emacs", "--batch", "--eval", '(kill-emacs (if (locate-library "eglot") 0 1))']
+    if subprocess.run(asked, capture_output=True).returncode:
+        pytest.skip("no Eglot in this Emacs")
+    script = Path(__file__).with_name("emacs.el")
+    said, text = _mended(
+        tmp_path, "emacs", "--batch", "-l", str(tmp_path / "init"), "-l", str(script)
+    )
+    assert "7: ptxsw [ptxsw-bank-conflicts]: 32-way" in said, said
+    assert "Write `tile[32][33]`" in said and "mended" in said and text == MENDED, said
+
+
+def _mended(directory: Path, editor: str, *arguments: str) -> tuple[str, str]:
+    """What a session in an editor says, and what becomes of the file. What the docs have for the
+    editor is in `init`."""
+    section = {"nvim": "Neovim", "emacs": "Emacs"}[editor]
+    page = (ROOT / "docs" / "editor.md").read_text().partition(f"\n## {section}\n")[2]
+    (directory / "init").write_text(page.partition("```text\n")[2].partition("```")[0])
+    path = directory / "turn.cu"
+    path.write_text(TURN)
     environment = {
         **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PTXSW_CONFIG": str(directory / "init"),
         "PTXSW_FILE": str(path),
         "PTXSW_COMMAND": f"{sys.executable} -m ptxsw lsp",
     }
-    script = Path(__file__).with_name("neovim.lua")
     done = subprocess.run(
-        ["nvim", "--headless", "-u", "NONE", "-c", f"luafile {script}"],
-        env=environment, capture_output=True, text=True, timeout=300, cwd=tmp_path,
+        [editor, *arguments], env=environment, capture_output=True, text=True, timeout=300,
+        cwd=directory,
     )  # fmt: skip
-    said = done.stderr + done.stdout
-    assert "7: ptxsw-bank-conflicts" in said and "Write `tile[32][33]`" in said, said
-    assert "mended" in said
-    assert "tile[32][33]" in path.read_text()
+    return done.stderr + done.stdout, path.read_text()
 
 
 @pytest.mark.slow

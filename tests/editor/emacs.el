@@ -1,0 +1,23 @@
+;; A session in Emacs, without a screen: see test_editors.py. It is configured as the docs say.
+
+(defun wait (what condition)
+  (let ((left 600))
+    (while (not (or (funcall condition) (zerop (setq left (1- left)))))
+      (accept-process-output nil 0.1)
+      (flymake-start))
+    (if (zerop left) (error "Waited in vain for %s" what))))
+
+(setq eglot-sync-connect 60 eglot-connect-timeout 60)
+(find-file (getenv "PTXSW_FILE"))
+(call-interactively #'eglot)
+(wait "a diagnostic" #'flymake-diagnostics)
+(let* ((found (car (flymake-diagnostics)))
+       (begin (flymake-diagnostic-beg found)))
+  (message "%d: %s" (line-number-at-pos begin) (flymake-diagnostic-text found))
+  (goto-char begin)
+  (let ((action (car (eglot-code-actions begin (line-end-position)))))
+    (message "%s" (plist-get action :title))
+    (eglot-execute (eglot-current-server) action)))
+(save-buffer)
+(wait "no diagnostic" (lambda () (not (flymake-diagnostics))))
+(message "mended")
