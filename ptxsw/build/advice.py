@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Mapping
@@ -70,7 +71,8 @@ def _servers_advice(environ: Mapping[str, str], wrapper: Path) -> str:
     except (sccache_dist.PackingError, OSError) as error:
         why = f"{directory}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise ToolkitError(f"nothing is packed for sccache-dist: {why}") from error
-    return _SERVERS.format(wrapper=wrapper, archive=archive, place=sccache_dist.PLACE)
+    paths = {"wrapper": json.dumps(str(wrapper)), "archive": json.dumps(str(archive))}
+    return _SERVERS.format(**paths, place=sccache_dist.PLACE)
 
 
 def _exports(variables: Mapping[str, str]) -> str:
@@ -110,8 +112,8 @@ _SERVERS = """\
 # archive again by the same command; then run `sccache --stop-server`.
 [[dist.toolchains]]
 type = "path_override"
-compiler_executable = "{wrapper}"
-archive = "{archive}"
+compiler_executable = {wrapper}
+archive = {archive}
 archive_compiler_executable = "{place}/ptxas"
 """
 _CACHED = ("clang", "cmake", "nvhpc")  # compilers in front of which a cache may be

@@ -14,7 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ptxsw.build import compiler_caches, gcc
-from ptxsw.build.script import script_for, usable_directory, write_program, write_script
+from ptxsw.build.script import (
+    EXPANDED,
+    script_for,
+    usable_directory,
+    write_program,
+    write_script,
+)
 from ptxsw.build.toolkit import shadow
 from ptxsw.ptx.patterns import pattern
 from ptxsw.toolchain import config, find
@@ -84,15 +90,18 @@ def project_variable(environ: Mapping[str, str]) -> dict[str, str]:
 
 def nvcc_variables(environ: Mapping[str, str], wrapper: Path) -> dict[str, str]:
     """The variable that has nvcc start the wrapper in front of its own ptxas. Empty where an nvcc
-    that a build may call does not know the option, which no help lists."""
+    that a build may call does not know the option, which no help lists, or where nvcc's shell would
+    not take the wrapper's name as it stands."""
     compilers = {find.on_path("nvcc", environ), environ.get("CUDACXX")}
     compilers |= {
         os.path.join(environ[name], "bin", "nvcc") for name in _TOOLKITS if environ.get(name)
     }
+    if not EXPANDED.isdisjoint(str(wrapper)):
+        return {}
     if not all(_knows_prefix(nvcc, environ) for nvcc in compilers if nvcc and os.path.exists(nvcc)):
         return {}
     flag = f"--ptxas-prefix={wrapper}"
-    if " " in flag:
+    if shlex.quote(flag) != flag:  # nvcc hands it to a shell as it stands
         flag = f'--ptxas-prefix="{wrapper}"'
     before = environ.get(NVCC_FLAGS, "")
     return {NVCC_FLAGS: before if flag in before else f"{before} {flag}".strip()}

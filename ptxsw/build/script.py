@@ -66,6 +66,7 @@ fi
 """
 """clang does not say which toolkit's ptxas it would have started: its command line may."""
 
+EXPANDED = frozenset('$`"\\')  # in double quotes, too, in which nvcc names the script
 _DEFAULT = '[ -n "${{{variable}-}}" ] || export {variable}={real}\n'
 
 
@@ -85,15 +86,17 @@ def data_directory(environ: Mapping[str, str]) -> Path:
 
 
 def usable_directory(environ: Mapping[str, str]) -> Path:
-    """The directory where they are kept: where they belong, or, if nothing can be written there,
-    one of this user's among the temporary files. Raises OSError where that cannot be, either."""
+    """The directory where they are kept: where they belong, or, if nothing can be written there, or
+    a shell would not take its name as it stands in double quotes, one of this user's among the
+    temporary files. Raises OSError where that cannot be, either."""
     wanted = data_directory(environ)
-    try:
-        wanted.mkdir(parents=True, exist_ok=True)
-        if os.access(wanted, os.W_OK):
-            return wanted
-    except OSError:
-        pass
+    if EXPANDED.isdisjoint(str(wanted)):
+        try:
+            wanted.mkdir(parents=True, exist_ok=True)
+            if os.access(wanted, os.W_OK):
+                return wanted
+        except OSError:
+            pass
     fallback = Path(_temporary(), f"ptxsw-{os.geteuid()}")
     fallback.mkdir(mode=0o700, exist_ok=True)
     status = fallback.lstat()

@@ -55,6 +55,23 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
+@needs_nvcc
+@pytest.mark.parametrize("name", ["O'Brien (&;#*) x", "a$HOME`b\\"])
+def test_a_home_that_a_shell_would_not_take(name: str, tmp_path: Path) -> None:
+    """nvcc hands the wrapper's path to a shell."""
+    (tmp_path / "flip.cu").write_text(FLIP)
+    log = tmp_path / "log"
+    more = {"HOME": str(tmp_path / name), "TMPDIR": str(tmp_path), "PTXSW_LOG": str(log)}
+    command = "nvcc -arch=sm_80 -cubin flip.cu -o flip.cubin"
+    done = build(tmp_path, *command.split(), PTXSW_MODE="force", **more)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " rewritten " in log.read_text()
+
+
+def test_no_wrapper_that_nvccs_shell_would_not_take(tmp_path: Path) -> None:
+    assert nvcc_variables({"PATH": ""}, tmp_path / "a$b" / "ptxas") == {}
+
+
 # ---------------------------------------------------------------- what a build inherits
 
 
