@@ -112,12 +112,12 @@ def _write(path: Path, text: str) -> None:
     """Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     private = path.with_name(f".{path.name}.{os.getpid()}")
-    private.write_text(text)
+    private.write_bytes(os.fsencode(text))
     private.replace(path)
 
 
 def _digest(state: str) -> str:
-    return key(state.encode())[:16]
+    return key(os.fsencode(state))[:16]
 
 
 def _package(directory: Path) -> str:

@@ -132,11 +132,12 @@ def write_script(
 def write_program(path: Path, text: str) -> Path:
     """Writes a script, which is complete or not there, also for builds that run meanwhile. Raises
     OSError."""
-    if not path.is_symlink() and path.exists() and path.read_text() == text:
+    content = os.fsencode(text)  # paths may hold any bytes
+    if not path.is_symlink() and path.exists() and path.read_bytes() == content:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     private = path.with_name(f".{path.name}.{os.getpid()}")
-    private.write_text(text)
+    private.write_bytes(content)
     private.chmod(0o755)
     private.replace(path)
     return path

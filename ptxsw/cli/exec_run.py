@@ -17,9 +17,9 @@ def run(command: list[str], *, stats: bool = False) -> NoReturn:
     from ptxsw.build.toolkit import ToolkitError
     from ptxsw.toolchain.process import without_our_locale
 
-    for problem in setting_problems(os.environ):
-        sys.stderr.write(f"ptxsw: {problem}\n")
     try:
+        for problem in setting_problems(os.environ):
+            sys.stderr.write(f"ptxsw: {problem}\n")
         environ = build_environment(os.environ)
     except (ToolkitError, OSError) as error:
         sys.stderr.write(f"ptxsw: the build runs without ptxsw: {error}\n")

@@ -56,7 +56,7 @@ def program(path: Path, text: str) -> Path:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", ["O'Brien (&;#*) x", "a$HOME`b\\"])
+@pytest.mark.parametrize("name", ["O'Brien (&;#*) x\udcff", "a$HOME`b\\"])
 def test_a_home_that_a_shell_would_not_take(name: str, tmp_path: Path) -> None:
     """nvcc hands the wrapper's path to a shell."""
     (tmp_path / "flip.cu").write_text(FLIP)
@@ -66,6 +66,16 @@ def test_a_home_that_a_shell_would_not_take(name: str, tmp_path: Path) -> None:
     done = build(tmp_path, *command.split(), PTXSW_MODE="force", **more)
     assert (done.returncode, done.stderr) == (0, "")
     assert " rewritten " in log.read_text()
+
+
+def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"cd {gone}; rmdir {gone}; exec {sys.executable} -m ptxsw exec -- sh -c 'exit 3'"
+    environ = environment(tmp_path)
+    done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("ptxsw: the build runs without ptxsw: ")
 
 
 def test_no_wrapper_that_nvccs_shell_would_not_take(tmp_path: Path) -> None:
