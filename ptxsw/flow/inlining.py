@@ -12,6 +12,7 @@ here; so do those that would make the whole too long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from ptxsw.ptx.ir import (
     Function,
     Guard,
     Instruction,
+    Int,
     Label,
     Loc,
     Mem,
@@ -41,6 +43,7 @@ from ptxsw.ptx.ir import (
     Symbol,
     Variable,
     Vec,
+    leaves,
     type_width,
 )
 from ptxsw.ptx.isa import call_parts
@@ -77,8 +80,12 @@ def without_own_calls(module: Module, function: Function) -> tuple[Function, tup
     body, bodies = function.body, _bodies(module)
 
     def find(call: Instruction) -> Function | None:
-        callee = bodies.get(call_parts(call).callee or "")
-        return None if callee is None or is_replaceable(callee) else callee
+        results, _, given = parts = call_parts(call)
+        callee = bodies.get(parts.callee or "")
+        if callee is None or is_replaceable(callee) or keeps_parameters(callee):
+            return None
+        # A copy reads and writes the caller's variables, a function reads what they were.
+        return callee if {*results}.isdisjoint(given) else None
 
     if not any(i.opcode == "call" for i in body.instructions):
         return function, ()
@@ -90,6 +97,23 @@ def without_own_calls(module: Module, function: Function) -> tuple[Function, tup
 def is_replaceable(function: Function) -> bool:
     """May a linker put another function in its place?"""
     return not _REPLACEABLE.isdisjoint(function.linkage)
+
+
+def keeps_parameters(function: Function) -> bool:
+    """Does a function use the address of a parameter or result of its own? By that it may change
+    what, in a copy, is the caller's variable."""
+    names = {v.name for v in (*function.params, *function.returns) if v.space == "param"}
+    return any(
+        type(leaf) is Symbol and leaf.name in names
+        for instruction in function.body.instructions
+        for leaf in leaves(map(partial(_beside_place, instruction), instruction.operands))
+    )
+
+
+def _beside_place(instruction: Instruction, operand: Operand) -> Operand:
+    """An operand, but for the place of a plain access to parameters."""
+    plain = instruction.opcode in ("ld", "st") and "param" in instruction.modifiers
+    return Int(0) if plain and isinstance(operand, Mem) else operand
 
 
 def _bodies(module: Module) -> dict[str, Function]:

@@ -27,7 +27,13 @@ from ptxsw.codegen.lower_memory_spaces import (
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import build
-from ptxsw.flow.inlining import CallCopy, is_replaceable, with_body, without_own_calls
+from ptxsw.flow.inlining import (
+    CallCopy,
+    is_replaceable,
+    keeps_parameters,
+    with_body,
+    without_own_calls,
+)
 from ptxsw.flow.promotion import promoted
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, Instruction, Mem, Reg
@@ -72,14 +78,18 @@ def calls_of(kernel: Kernel) -> Calls | None:
     return Calls(kernel, replace(kernel, function=function, trace=trace, solver=solver), copies)
 
 
-def replaceable_calls(kernel: Kernel) -> Iterator[tuple[int, str]]:
-    """Calls in the kernel of functions that have generic accesses and may be other ones, with that
-    reason for leaving them alone."""
+def opaque_calls(kernel: Kernel) -> Iterator[tuple[int, str]]:
+    """Calls in the kernel of functions that have generic accesses and are not looked at, and why
+    not."""
     functions = {f.name: f for f in kernel.module.functions if f.body_span is not None}
     for at, call in enumerate(kernel.trace.cfg.instructions):
         callee = functions.get(isa.call_parts(call).callee or "") if call.opcode == "call" else None
-        if callee is not None and is_replaceable(callee) and _has_generic(callee):
+        if callee is None or not _has_generic(callee):
+            continue
+        if is_replaceable(callee):
             yield at, f"{callee.name} is weak: a linker may put another function in its place"
+        elif keeps_parameters(callee):
+            yield at, f"{callee.name} uses the address of a parameter of its own"
 
 
 class Calls(Struct, frozen=True, dict=True):

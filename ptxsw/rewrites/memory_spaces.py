@@ -41,7 +41,7 @@ from ptxsw.rewrites.called_functions import (
     CalledAccess,
     Calls,
     calls_of,
-    replaceable_calls,
+    opaque_calls,
 )
 from ptxsw.terms.node import Term, split
 from ptxsw.terms.origin import Origin
@@ -83,7 +83,7 @@ class MemorySpaces:
         if calls is not None:
             yield from self._called(kernel, calls, called, gain=gain)
         if kernel.explains:
-            yield from (Refusal(self.name, *call) for call in replaceable_calls(kernel))
+            yield from (Refusal(self.name, *call) for call in opaque_calls(kernel))
 
     def _called(
         self, kernel: Kernel, calls: Calls, accesses: Iterable[_Known], *, gain: bool

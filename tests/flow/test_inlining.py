@@ -102,6 +102,22 @@ def test_what_a_linker_may_replace_stays_a_call() -> None:
     assert copies == ()
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # By its address a function changes its own copy of a parameter, not the caller's variable.
+        ("ld.param.u32 %r1, [a];", ".reg .b64 %d1;\nmov.b64 %d1, a;\nld.local.u32 %r1, [%d1];"),
+        ("(retval0), add, (param0, param1)", "(param0), add, (param0, param1)"),
+    ],
+)
+def test_calls_whose_variables_a_copy_would_share(old: str, new: str) -> None:
+    body = call("add", "%r1", "7", result="%r2")
+    text = module(body, ADD)
+    assert without_own_calls(text, text.kernels[0])[1]
+    text = module(body.replace(old, new), ADD.replace(old, new))
+    assert without_own_calls(text, text.kernels[0])[1] == ()
+
+
 def test_copies_are_known_by_their_scopes() -> None:
     """Outer ones first, each with the number of the one around it."""
     outer = f""".func outer(.param .b32 a)

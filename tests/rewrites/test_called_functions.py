@@ -285,6 +285,12 @@ def test_what_a_function_hands_over_as_it_got_it_twice() -> None:
             "add is weak: a linker may put another function in its place",
         ),
         (
+            ADD.format(linkage="").replace(
+                "ld.param.u64 %rd2", "mov.b64 %rd2, to;\n\tld.param.u64 %rd2"
+            ),
+            "add uses the address of a parameter of its own",
+        ),
+        (
             ADD.format(linkage="").replace("\t.reg .f32", "\t.shared .b32 count;\n\t.reg .f32"),
             "line 11, in add: no copy is made, since all calls share its variable count",
         ),
