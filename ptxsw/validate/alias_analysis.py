@@ -130,7 +130,8 @@ class AliasAnalysis:
         if claims is None:
             claims = self._claims[key] = self._apart_claims(*key)
         told = tuple(given)
-        return any(map(told.__contains__, self._tests(*key))) or any(
+        tests = self._tests(*key)
+        return any(test in told or self._ordered(test, told) for test in tests) or any(
             claim in told or self._ordered(claim, told) or self._soon(claim, key[0], told)
             if claim.kind is not op.CONST
             else bool(claim.value)

@@ -17,6 +17,7 @@ from itertools import islice
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.substitution import substitute
+from ptxsw.validate.contraction import CHOICE, rounded_apart
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.memory_ssa import (
@@ -92,6 +93,12 @@ class PathComparison:
     def _same(self, a: Term, b: Term) -> bool:
         return self._equality.same(a, b, self._given)
 
+    def _choice(self, a: Term, b: Term) -> str:
+        """Whether it is ptxas alone that may tell two values apart, in words."""
+        one, other = (rounded_apart(self._terms, value) for value in (a, b))
+        open_ = (one, other) != (a, b) and self._same(one, other)
+        return f": {CHOICE}" if open_ else ""
+
     # ------------------------------------------------------------ ends and events
 
     def _ends(self) -> None:
@@ -156,8 +163,9 @@ class PathComparison:
             return
         needed = questions.new.live(pair[1])
         reg = next((r for r in differing if r in needed), differing[0])
+        why = self._choice(old.get(reg), new.get(reg))
         raise Differ(
-            f"{reg.name} has a different value where the paths meet again",
+            f"{reg.name} has a different value where the paths meet again{why}",
             old.ended.index,
             new.ended.index,
             self._prover.example,
@@ -222,10 +230,10 @@ class PathComparison:
     ) -> None:
         """What the bytes of a store hold in the end."""
         target, given = store.target, self._given
-        held = (self._memory.load(stores, epoch, target, given) for stores in (old, new))
+        held = [self._memory.load(stores, epoch, target, given) for stores in (old, new)]
         if not self._same(*held):
             raise Differ(
-                "memory may differ after the stores",
+                f"memory may differ after the stores{self._choice(*held)}",
                 None if is_new else store.index,
                 store.index if is_new else None,
                 self._prover.example,

@@ -15,7 +15,15 @@ from collections.abc import Iterable, Sequence
 
 from ptxsw.ptx.ir import Instruction, Module, Reg, leaves
 from ptxsw.semantics.floating import ROUNDING
+from ptxsw.terms import op
+from ptxsw.terms.node import Term
+from ptxsw.terms.substitution import substitute
+from ptxsw.terms.terms import Terms
 
+PRODUCT = ("product",)
+"""The name of a product as a sum reads it that ptxas may fuse with it."""
+CHOICE = "ptxas may fuse products and sums of one text that it has to round apart in the other"
+_MOST_NESTED = 16  # products in sums in products
 _SUMS = frozenset({"add", "sub"})
 _MOVES = frozenset({"mov", "neg"})
 _FLOATS = ("f", "bf")
@@ -77,3 +85,16 @@ def may_fuse(module: Module, instructions: Sequence[Instruction]) -> bool:
     calls = any(i.opcode == "call" for i in instructions)
     functions = (f for f in module.functions if f.kind == "func" and f.body_span is not None)
     return calls and any(pairs(f.body.instructions) for f in functions)
+
+
+def rounded_apart(terms: Terms, value: Term) -> Term:
+    """A value as if ptxas fused no product with a sum, where few are nested in it."""
+
+    def leaf(node: Term) -> Term | None:
+        return node.args[0] if node.kind is op.APPLY and node.value[0] == PRODUCT else None
+
+    for _ in range(_MOST_NESTED):
+        before, value = value, substitute(terms, value, leaf)
+        if value is before:
+            break
+    return value

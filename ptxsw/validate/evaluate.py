@@ -31,7 +31,7 @@ from ptxsw.terms.node import Term, Variance, bottom_up, visible_parts
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS
 from ptxsw.terms.terms import Terms
-from ptxsw.validate.contraction import is_open_sum, products
+from ptxsw.validate.contraction import PRODUCT, is_open_sum, products
 from ptxsw.validate.outcome import GiveUp
 
 # Terms of more nodes are not taken apart any more: what is computed of them is uninterpreted.
@@ -45,8 +45,6 @@ _REGISTER = Reg("register")
 
 BY_ZERO = "by zero"
 """The name of what a division by zero gives."""
-PRODUCT = ("product",)
-"""The name of a product as a sum reads it that ptxas may fuse with it."""
 IN_SPACE = "isspacep"
 """The name of whether a generic address lies in a space."""
 

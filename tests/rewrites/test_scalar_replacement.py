@@ -460,6 +460,19 @@ def test_validate_and_a_run_each_refuse_a_wrong_test(mutant: str) -> None:
     assert results(good) == expected != results(changed)
 
 
+def test_a_product_that_a_sum_would_read_from_a_register_is_loaded() -> None:
+    """ptxas may fuse the two then, and cannot where the sum reads memory."""
+    body = ROTATED.replace("st.global.f32 [%rd5], %f3;", "mul.f32 %f3, %f3, 0f3E800000;\n    "
+                           "st.global.f32 [%rd4+4], %f3;").replace(".nc", "")  # fmt: skip
+    text = kernel(body)
+    assert made(text).text == text
+    [reason] = reasons(made(text))
+    assert reason.startswith("the text written for it could not be proved right: memory may differ")
+    assert "ptxas may fuse products and sums of one text that it has to round apart in" in reason
+    rounded = kernel(body.replace("mul.f32", "mul.rn.f32").replace("add.f32", "add.rn.f32"))
+    assert made(rounded).text != rounded
+
+
 # ---------------------------------------------------------------- real programs
 
 
