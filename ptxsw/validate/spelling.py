@@ -37,6 +37,7 @@ from ptxsw.ptx.ir import (
     Statement,
     Symbol,
     Variable,
+    leaves,
 )
 from ptxsw.ptx.operand import mapped
 from ptxsw.validate.evaluate import shape
@@ -54,7 +55,8 @@ def respelled(
     first: Function, second: Function, module: Module, functions: Names, *, roughly: bool = False
 ) -> Function:
     """The second kernel, of `module`, with the first one's names; `functions` are those that it may
-    call. `roughly`: what is loaded may correspond wherever it lies, where nothing closer does."""
+    call. `roughly`: where nothing closer does, what is loaded may correspond wherever it lies, and
+    what equal instructions of blocks that look alike have to do with."""
     symbols = {
         **functions,
         **_variables(first.body, second.body),
@@ -203,11 +205,33 @@ def _registers(first: Function, second: Function, symbols: Names, roughly: bool)
         for colour, registers in other.items():
             free = (reg for reg in one.get(colour, ()) if reg not in taken)
             names.update(zip((r for r in registers if r not in names), free, strict=False))
+    taken = set(names.values())
+    for reg, as_ in _beside(first.body, second.body) if roughly else ():
+        alike = _type_of(second.body, reg) == _type_of(first.body, as_)
+        if alike and reg not in names and as_ not in taken:
+            names[reg] = as_
+            taken.add(as_)
     for registers in other.values():
         for reg in registers:
             own = f"{_MARK}{reg.name}".replace(".", _MARK)
             names.setdefault(reg, reg if reg == CARRY else Reg(own, reg.scope))
     return names
+
+
+def _beside(first: Body, second: Body) -> Iterator[tuple[Reg, Reg]]:
+    """The registers of the second text beside those of the first in instructions of one opcode,
+    which follow each other in blocks that look alike."""
+    graphs = build(first), build(second)
+    for a, b in _blocks_alike(*graphs):
+        runs = [
+            g.instructions[g.blocks[n].start : g.blocks[n].end]
+            for g, n in zip(graphs, (a, b), strict=True)
+        ]
+        said = [[(i.opcode, i.modifiers, len(i.operands)) for i in run] for run in runs]
+        for x, y in _aligned(*said):
+            for one, other in zip(runs[0][x].operands, runs[1][y].operands, strict=True):
+                pairs = zip(leaves((one,)), leaves((other,)), strict=False)
+                yield from ((n, o) for o, n in pairs if isinstance(o, Reg) and isinstance(n, Reg))
 
 
 class _Colours:
@@ -231,7 +255,7 @@ class _Colours:
         order = dict.fromkeys(
             r for at in range(len(written)) for r in (*written[at], *self._read[at])
         )
-        self._types = {reg: _type(body, reg) for reg in order}
+        self._types = {reg: _type_of(body, reg) for reg in order}
         self._colours = dict(self._types)
         self._defs: dict[Reg, list[tuple[int, int]]] = defaultdict(list)
         for at, registers in enumerate(written):
@@ -270,7 +294,7 @@ class _Colours:
         return groups
 
 
-def _type(body: Body, reg: Reg) -> int:
+def _type_of(body: Body, reg: Reg) -> int:
     declared = body.declaration(reg)
     return hash(None if declared is None else declared.type)
 

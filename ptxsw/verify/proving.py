@@ -244,6 +244,10 @@ def _outcomes(
             texts.insert(0, (new, {}))
         for text, renamed in texts:
             yield ask(text, renamed=renamed)
+        rough = new[0], respelled(old[1], new[1], new[0], functions, roughly=True)
+        if _differ(rough[1], named[1]):
+            texts.append((rough, functions))
+            yield ask(rough, renamed=functions)
         for text, renamed in texts:
             bodies = old[1].body, text[1].body
             places = infer(*bodies)
@@ -252,12 +256,16 @@ def _outcomes(
                 yield ask(text, copies, renamed=renamed)
         for layout in layouts(new[0], old[1], new[1]):
             yield ask(new, shared_layout=layout)
-        rough = new[0], respelled(old[1], new[1], new[0], functions, roughly=True)
         for text, renamed in ((new, {}), (rough, functions)):
             for moves in array_moves(old, text):
                 yield ask(text, shared_layout=moves, renamed=renamed)
             for permutation in exchanged(old[1], text):
                 yield ask(text, shared_layout=permutation, renamed=renamed)
+
+
+def _differ(one: Function, other: Function) -> bool:
+    """Are the instructions of two spellings of one text others?"""
+    return [i[:4] for i in one.body.instructions] != [i[:4] for i in other.body.instructions]
 
 
 def _steps(module: Module, kernel: str) -> tuple[RewriteStep, ...]:

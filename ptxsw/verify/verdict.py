@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.changes.assumptions import DEFAULT_ASSUME, NO_ALIAS
+from ptxsw.changes.assumptions import DEFAULT_ASSUME, NO_ALIAS, NO_WRAP
 from ptxsw.changes.options import block_shape
 from ptxsw.parser import parse
 from ptxsw.ptx.documented import Documented
@@ -17,6 +17,7 @@ from ptxsw.ptx.failures import Failure, failure, is_ours, stage
 from ptxsw.ptx.ir import Function, Module, type_width
 from ptxsw.ptx.printable import InNotebooks
 from ptxsw.simt.run import require_64_bits
+from ptxsw.verify.arguments import Argument
 from ptxsw.verify.blocks import in_blocks
 from ptxsw.verify.branch_inputs import branch_inputs, traced
 from ptxsw.verify.comparison import Comparison, Difference
@@ -24,7 +25,7 @@ from ptxsw.verify.constants import constants
 from ptxsw.verify.contraction import Contraction, MachineCode, is_open, settled, totalled
 from ptxsw.verify.differential import compare
 from ptxsw.verify.invented import Inventor
-from ptxsw.verify.launches import Launch, Shape
+from ptxsw.verify.launches import Fields, Launch, Shape
 from ptxsw.verify.proving import Proof, Unproved, beyond_runs, open_bits, prove
 
 SEEDS = (1, 2, 3)
@@ -261,13 +262,34 @@ def _one(asked: Question, function: Function) -> Verdict:
         )  # fmt: skip
     except Unsupported as error:
         compared = Comparison(skipped=[str(error)])
-    if compared.difference is not None:
-        return Different(function.name, compared.difference, compared.difference.what)
+    found = compared.difference
+    if found is not None:
+        unusual = found.condition or any(map(_is_large, found.launch.args))
+        more = _would_do(asked, function) if unusual and isinstance(proof, Unproved) else ""
+        return Different(function.name, found, found.what + (more and f"\n{more}"))
     if isinstance(proof, Proof):
         return Proved(compared.launches, compared.runs, assumed, contraction)
-    undecided = _undecided(asked, function, proof.reason, compared)
+    more = _would_do(asked, function)
+    undecided = _undecided(asked, function, proof.reason + (more and f"; {more}"), compared)
     apart = contraction is not None and contraction.alike is False
     return replace(undecided, contraction=contraction, runs_tell=undecided.runs_tell and not apart)
+
+
+_LARGE = 1 << 24  # a number that no size is, as a rule
+
+
+def _is_large(argument: Argument | Fields) -> bool:
+    return isinstance(argument, int) and abs(argument) >= _LARGE
+
+
+def _would_do(asked: Question, function: Function) -> str:
+    """What more a proof would have to assume, of what the caller may know, in words."""
+    more = {NO_WRAP, NO_ALIAS} - asked.assume
+    if not more or not asked.symbolic:
+        return ""
+    proof = prove(asked.first, asked.second, function.name, asked.assume | more)
+    needed = proof.assumptions if isinstance(proof, Proof) else ()
+    return "" if more.isdisjoint(needed) else f"it is proved with --assume {','.join(needed)}"
 
 
 def _proof(asked: Question, function: Function) -> tuple[Proof | Unproved, Contraction | None]:

@@ -185,3 +185,32 @@ def test_a_computation_may_wait_until_it_is_needed() -> None:
 def test_but_has_to_be_made_by_then(wrong: str) -> None:
     other = SUNK.replace("add.s64 %rd5, %rd2, %rd3;", wrong)
     assert isinstance(judged(TEXT, other), Unproved)
+
+
+# Two pointers that a loop moves, the first of them as the programmer wrote it, and by hand.
+MOVED = TEXT.replace("mul.wide.u32 %rd3, %r2, 4;", "mul.wide.s32 %rd3, %r2, 4;").replace(
+    "min.s32 %r5, %r4, %r2;",
+    "ld.global.u32 %r6, [%rd2];\nmin.s32 %r5, %r4, %r6;\nadd.s64 %rd2, %rd2, 4;",
+)
+BY_HAND = (
+    MOVED.replace("%rd4", "%rd8").replace("%rd2", "%rd4").replace("%rd8", "%rd2")
+    .replace("mul.wide.s32 %rd3, %r2, 4;", "cvt.s64.s32 %rd6, %r2;\nshl.b64 %rd3, %rd6, 2;")
+)  # fmt: skip
+
+
+def test_pointers_that_begin_in_another_way_correspond_by_what_is_done_with_them() -> None:
+    """Their names are exchanged, and nothing that sets them tells it."""
+    assert isinstance(judged(MOVED, BY_HAND), Proof)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("shl.b64 %rd3, %rd6, 2", "shl.b64 %rd3, %rd6, 3"), ("%rd4, %rd4, 4;", "%rd4, %rd4, 8;"),
+     ("%rd2, %rd2, 128", "%rd2, %rd2, 64"), ("%r6, [%rd4]", "%r6, [%rd2]"),
+     ("cvt.s64.s32", "cvt.u64.u32")],
+)  # fmt: skip
+def test_pointers_that_are_moved_otherwise_do_not(old: str, new: str) -> None:
+    other = BY_HAND.replace(old, new, 1)
+    assert other != BY_HAND
+    expected = Proof if new == "cvt.u64.u32" else Unproved  # a thread's number is not negative
+    assert isinstance(judged(MOVED, other), expected)

@@ -199,7 +199,8 @@ def test_what_may_be_assumed_is_the_callers_to_say(tmp_path: Path) -> None:
     other = BEFORE.replace("ld.global.f32", "ld.global.nc.f32")
     code, said = answer(tmp_path, BEFORE, other)
     assert code == 3 and ".nc reads bytes that may be written" in said
-    names = "no-alias,no-outside-writer,parameters-are-global"
+    names = "no-alias,no-outside-writer"
+    assert f"; it is proved with --assume {names}; " in said
     assert answer(tmp_path, BEFORE, other, "--assume", names) == (
         0, "proved, assuming no-alias, no-outside-writer\n",
     )  # fmt: skip
@@ -208,6 +209,16 @@ def test_what_may_be_assumed_is_the_callers_to_say(tmp_path: Path) -> None:
     one, two = (BEFORE.replace("\tret;", f"{both}\tret;") for both in (out + in_, in_ + out))
     assert answer(tmp_path, one, two)[0] == 1  # where in and out are the same
     assert answer(tmp_path, one, two, "--assume", names)[0] == 3
+
+
+def test_a_difference_by_an_index_that_wraps_says_so(tmp_path: Path) -> None:
+    narrow = "mad.lo.s32 %r3, %r2, 2, %r1;\n\tmul.wide.s32 %rd3, %r3, 4;"
+    wide = "mul.wide.s32 %rd6, %r2, 8;\n\tmad.wide.s32 %rd3, %r1, 4, %rd6;"
+    first, second = (BEFORE.replace("mul.wide.u32 %rd3, %r1, 4;", one) for one in (narrow, wide))
+    first, second = (t.replace("%rd5, %rd2, %rd3", "%rd5, %rd1, %rd3") for t in (first, second))
+    code, said = answer(tmp_path, first, second)
+    assert code == 1 and "\nit is proved with --assume no-index-wrap\n" in said
+    assert answer(tmp_path, first, second, "--assume", "no-index-wrap")[0] == 0
 
 
 def test_blocks_of_a_shape_that_the_caller_names(tmp_path: Path) -> None:
