@@ -101,14 +101,7 @@ def disassemble(
     import json  # most code is read without nvdisasm
 
     program = nvdisasm or locate()
-    with program_file(cubin, "input.cubin") as file:
-        command = [program, "-json", file.path]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=timeout, pass_fds=file.descriptors
-            )
-        except OSError as error:
-            raise NoNvdisasm(f"{program} cannot be run: {error.strerror}") from error
+    done = run(program, cubin, timeout)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         reason = said[0] if said else f"it ended with status {done.returncode}"
@@ -118,6 +111,20 @@ def disassemble(
         return {f["function-name"]: list(map(_printed, f["sass-instructions"])) for f in functions}
     except (ValueError, LookupError, TypeError) as error:
         raise NoNvdisasm(f"{program} prints JSON of another form: {error!r}") from error
+
+
+def run(program: str, cubin: bytes, timeout: float | None) -> subprocess.CompletedProcess[bytes]:
+    """What an nvdisasm prints of a cubin. Raises NoNvdisasm, or subprocess.TimeoutExpired."""
+    with program_file(cubin, "input.cubin") as file:
+        try:
+            return subprocess.run(
+                [program, "-json", file.path],
+                capture_output=True,
+                timeout=timeout,
+                pass_fds=file.descriptors,
+            )
+        except OSError as error:
+            raise NoNvdisasm(f"{program} cannot be run: {error.strerror}") from error
 
 
 def _printed(given: Mapping[str, Any]) -> DisassembledLine:

@@ -7,6 +7,7 @@ see the same version, the register holds there what it held at the last visit of
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 
 from ptxsw.flow.cfg import Cfg
@@ -28,9 +29,9 @@ class Versions:
         """The version that an instruction finds, if control comes to it."""
         cfg = self._cfg
         number, ats = cfg.block_of[index], cfg.writers.get(register, ())
-        own = [at for at in ats if at < index and cfg.block_of[at] == number]
-        if own:
-            return own[-1]
+        before = bisect_left(ats, index)
+        if before and cfg.block_of[ats[before - 1]] == number:
+            return ats[before - 1]
         if len(ats) == 1 and ats[0] not in range(*self._span(number)):
             writer = cfg.block_of[ats[0]]
             if writer in cfg.rank and cfg.dominates(writer, number):

@@ -7,7 +7,7 @@ in another way falls away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -90,22 +90,30 @@ class IterationCost:
             if reg in self._live_out or reg.name in kept:
                 needed.update(ats)
 
-        def sources(at: int) -> Iterable[int]:
-            if at not in moved and at not in given:
-                return self._sources[at]
-            read = self._read(at, moved, given)
-            return (source for reg in read for source in self._writers.get(reg, ()))
+        def sources(node: int) -> Iterable[int]:
+            if node not in moved and node not in given:
+                return self._sources[node]
+            return self._registers_as_nodes(self._read(node, moved, given))
 
-        return reached(needed, sources)
+        return {node for node in reached(needed, sources) if node >= 0}
 
     @cached_property
-    def _sources(self) -> Mapping[int, tuple[int, ...]]:
-        """The instructions that write what each one reads."""
-        writers = self._writers
-        return {
-            at: tuple([source for reg in self._cfg.read[at] for source in writers.get(reg, ())])
-            for at in self._code
+    def _nodes(self) -> Mapping[Reg, int]:
+        """Registers as nodes of a graph: below 0, since instructions have their positions."""
+        return {reg: -1 - number for number, reg in enumerate(self._writers)}
+
+    def _registers_as_nodes(self, registers: Iterable[Reg]) -> tuple[int, ...]:
+        return tuple([self._nodes[reg] for reg in registers if reg in self._nodes])
+
+    @cached_property
+    def _sources(self) -> Mapping[int, Sequence[int]]:
+        """Of each instruction the registers that it reads, of each register what writes it. From
+        instruction to instruction there are as many ways as both lists multiplied."""
+        sources: dict[int, Sequence[int]] = {
+            at: self._registers_as_nodes(self._cfg.read[at]) for at in self._code
         }
+        sources.update((self._nodes[reg], ats) for reg, ats in self._writers.items())
+        return sources
 
     @cached_property
     def _offsets(self) -> frozenset[int]:

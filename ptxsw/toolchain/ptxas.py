@@ -72,12 +72,27 @@ def assemble(
     `timeout` is in seconds. Raises NoPtxas, AssemblyError (NoCodeForTarget where it does not know
     the architecture), or subprocess.TimeoutExpired.
     """
-    program = ptxas or locate()
+    arguments = (f"-arch={arch}", "-v", *options)
+    status, cubin, messages = run(ptxas or locate(), ptx, arguments, name, timeout)
+    if _UNKNOWN in messages:
+        raise NoCodeForTarget(
+            f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
+            "another target with --arch"
+        )
+    if status != 0 or not cubin:
+        raise AssemblyError(messages.strip() or f"ptxas ended with status {status}")
+    return Assembly(cubin, tuple(resources(messages)), messages)
+
+
+def run(
+    program: str, ptx: str, arguments: Sequence[str], name: str, timeout: float | None
+) -> tuple[int, bytes, str]:
+    """The status of a ptxas that is given a text, the cubin that it wrote, and what it said of the
+    file `name`. Raises OSError or subprocess.TimeoutExpired."""
     source_file = program_file(encoded(ptx), "input.ptx")
     with source_file as source, program_file(b"", "output.cubin") as output:
-        command = [program, f"-arch={arch}", "-v", *options, source.path, "-o", output.path]
         done = subprocess.run(
-            command,
+            [program, *arguments, source.path, "-o", output.path],
             capture_output=True,
             text=True,
             errors="replace",
@@ -85,15 +100,7 @@ def assemble(
             pass_fds=source.descriptors + output.descriptors,
         )
         cubin = output.read()
-    messages = (done.stdout + done.stderr).replace(source.path, name)
-    if _UNKNOWN in messages:
-        raise NoCodeForTarget(
-            f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
-            "another target with --arch"
-        )
-    if done.returncode != 0 or not cubin:
-        raise AssemblyError(messages.strip() or f"ptxas ended with status {done.returncode}")
-    return Assembly(cubin, tuple(resources(messages)), messages)
+    return done.returncode, cubin, (done.stdout + done.stderr).replace(source.path, name)
 
 
 class OlderText(NamedTuple):

@@ -12,6 +12,7 @@ from ptxsw.correctness import data_race, divergent_barrier
 from ptxsw.correctness.subject import Subject
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Module
 from ptxsw.simt import Races, Undefined, launch
 from ptxsw.simt.state import RunError
 from tests.correctness.random_kernels import kernel
@@ -37,12 +38,12 @@ def _check(seed: int) -> str:
     absent = not races.open and not races.unknown and not races.condition
     if together or absent:
         for number in range(4):
-            _run(text, block, random, number, together, absent)
+            _run(text, module, block, random, number, together, absent)
     return "absent" if absent else "open" if races.open else "unknown"
 
 
 def _run(
-    text: str, block: tuple[int, int, int] | None, random: Random, number: int,
+    text: str, module: Module, block: tuple[int, int, int] | None, random: Random, number: int,
     together: bool, absent: bool,
 ) -> None:  # fmt: skip
     found = Races()
@@ -52,7 +53,7 @@ def _run(
     with suppress(RunError):
         try:
             launch(
-                parse(text), "k", 2, threads, arguments, seed=number or None, races=found,
+                module, "k", 2, threads, arguments, seed=number or None, races=found,
                 limit=20_000,
             )  # fmt: skip
         except Undefined as error:

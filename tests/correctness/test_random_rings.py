@@ -14,6 +14,7 @@ from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import VerdictKind
 from ptxsw.emulator.budget import Budget
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Module
 from ptxsw.simt import Races, launch
 from ptxsw.simt.state import RunError
 
@@ -134,7 +135,7 @@ def _check(seed: int) -> str:
     module = parse(text)
     subject = Subject(module, module.kernels[0], Budget(10.0), (64, 1, 1))
     found = checked(subject, ASKED)
-    races = {kind: seen for kind in ("data-race", "async-wait") if (seen := _seen(text, kind))}
+    races = {kind: seen for kind in ("data-race", "async-wait") if (seen := _seen(module, kind))}
     for rule, verdict in found.verdicts.items():
         assert not (verdict.kind is VerdictKind.ABSENT and races), (seed, rule, text, races)
         assert not (verdict.kind is VerdictKind.FOUND and not races), (seed, rule, text)
@@ -142,13 +143,13 @@ def _check(seed: int) -> str:
     return "found" if "found" in kinds else "unknown" if "unknown" in kinds else "absent"
 
 
-def _seen(text: str, rule: str) -> list[str]:
+def _seen(module: Module, rule: str) -> list[str]:
     told: list[str] = []
     for turns in (0, 1, 2, 3, 4, 5, 7, 11):
         races = Races()
         arguments = [np.zeros(64 * 64, np.uint32), np.zeros(64, np.uint32), turns]
         with suppress(RunError):
-            launch(parse(text), "k", 1, 64, arguments, races=races, limit=1 << 14)
+            launch(module, "k", 1, 64, arguments, races=races, limit=1 << 14)
         told += [
             str(c.error) for c in races.conflicts
             if c.kind == "race" and c.lasting == (rule == "async-wait")

@@ -141,9 +141,7 @@ def _check(seed: int) -> str:
             arguments = [np.zeros(96, np.uint32), turns]
             with suppress(RunError):
                 try:
-                    launch(
-                        parse(text), "k", 1, 96, arguments, seed=schedule, races=seen, limit=4000
-                    )
+                    launch(module, "k", 1, 96, arguments, seed=schedule, races=seen, limit=4000)
                 except PartialBarrier as error:
                     assert not together, (seed, text, str(error))
             told = [str(c.error) for c in seen.conflicts if c.kind == "race"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sysconfig
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,8 +37,9 @@ def tools() -> Tools:
 
 @pytest.fixture(scope="session")
 def made(tools: Tools) -> Callable[[str, str], Sass]:
-    """What ptxas makes of a text for an architecture."""
+    """What ptxas makes of a text for an architecture, asked once for each."""
 
+    @cache
     def read(text: str, arch: str) -> Sass:
         return sass.read(text, arch, ptxas=tools.ptxas, disassembler=tools.nvdisasm)
 

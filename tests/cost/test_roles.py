@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from ptxsw.cost.account import Account, Interval, exactly
 from ptxsw.cost.roles import of_block
 from ptxsw.driver.prediction import predict
 from ptxsw.report.cost_model import Role, RoleLoop
+from ptxsw.report.prediction import Kernel
 from ptxsw.report.warp_roles import named
 from tests.command_line import ptxsw
 from tests.specialised import BY_THREAD, specialised, wrapping
@@ -19,9 +21,14 @@ L2 = 5120 / 132  # bytes a cycle and multiprocessor of an H100, at most
 TILE = 24576
 
 
-def roles(text: str) -> dict[tuple[int, ...], Role]:
+@cache
+def predicted(text: str) -> Kernel:
     [kernel] = predict(text, rewrites=False).kernels
-    return {role.warps: role for role in kernel.roles}
+    return kernel
+
+
+def roles(text: str) -> dict[tuple[int, ...], Role]:
+    return {role.warps: role for role in predicted(text).roles}
 
 
 def loops(text: str) -> tuple[RoleLoop, RoleLoop]:
@@ -87,7 +94,7 @@ def test_a_block_takes_as_long_as_its_longest_role(
 
 def test_one_warp_of_a_role_waits_alone() -> None:
     """The latency of a loop of one warp is hidden by that warp of other blocks alone."""
-    [kernel] = predict(specialised(), rewrites=False).kernels
+    kernel = predicted(specialised())
     by_label = {stretch.label: stretch for stretch in kernel.stretches}
     assert kernel.occupancy is not None
     waits = {
@@ -95,7 +102,7 @@ def test_one_warp_of_a_role_waits_alone() -> None:
         for label in ("LOADS", "MULTIPLIES")
     }
     text = specialised(BY_THREAD).replace("setp.lt.u32 %p2, %r1, 128;", "setp.ne.u32 %p2, %r8, 0;")
-    [other] = predict(text, rewrites=False).kernels
+    other = predicted(text)
     assert not other.roles
     of_all = {s.label: s for s in other.stretches}["LOADS"].resources
     shared = next(r.time.low for r in of_all if r.name == "latency")
@@ -134,7 +141,7 @@ def test_roles_are_told_in_words(tmp_path: Path) -> None:
 
 def test_a_loop_has_the_same_line_everywhere() -> None:
     """That of the first of its instructions in the text, wherever it is entered."""
-    [kernel] = predict(specialised(), rewrites=False).kernels
+    kernel = predicted(specialised())
     lines = {stretch.label: stretch.line for stretch in kernel.stretches}
     assert {loop.label: loop.line for role in kernel.roles for loop in role.loops} == lines
 

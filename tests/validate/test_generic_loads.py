@@ -3,6 +3,7 @@ the pointer is the same and does not lead to local memory, refused where it test
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,7 @@ def compared(before: str, after: str) -> Outcome:
     return validate((old, old.kernels[0]), (new, new.kernels[0]))
 
 
+@cache
 def shuffled(name: str, scheme: str, form: str) -> tuple[str, str]:
     folder = HERE / "ptx" if name.endswith("-gcc") else KERNELGEN / "gcc"
     text = (folder / f"{name}.ptx").read_text()

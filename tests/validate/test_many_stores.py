@@ -10,6 +10,7 @@ from functools import cache
 from sys import setprofile
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from benchmarks import loads
 from benchmarks.loads import HEAD
@@ -21,6 +22,11 @@ from ptxsw.terms.terms import Terms
 from ptxsw.validate import Outcome, Proved, validate
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.memory_ssa import Bytes, Store, Version, as_written, joined
+
+
+def slow(*values: str) -> ParameterSet:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
 
 PAPER = Options(mode="force", scheme="paper", rewrites=("shuffle",), budget_s=1e6)
 
@@ -133,10 +139,10 @@ def test_sums_that_are_stored_before_the_next_row_is_loaded() -> None:
     ("find", "replace"),
     [
         (r"(?s)(.*shfl.sync.idx.b32 %f\d, %sw_\w+, %sw_from)1", r"\g<1>2"),
-        (r"(?s)(.*?shfl.sync.idx.b32 %f\d, %sw_\w+, %sw_from)2", r"\g<1>1"),
-        (r"\[%rd5\+20\], %f1", "[%rd4+20], %f1"),
+        slow(r"(?s)(.*?shfl.sync.idx.b32 %f\d, %sw_\w+, %sw_from)2", r"\g<1>1"),
+        slow(r"\[%rd5\+20\], %f1", "[%rd4+20], %f1"),
         (r"\[%rd5\+20\], %f1", "[%rd5+24], %f1"),
-        (r"\[%rd5\+20\], %f1", "[%rd5+20], %f2"),
+        slow(r"\[%rd5\+20\], %f1", "[%rd5+20], %f2"),
     ],
 )
 def test_a_sum_that_is_wrong(find: str, replace: str) -> None:
