@@ -1,7 +1,7 @@
 // Starts `ptxsw lsp` and hands it the settings; all answers are the server's.
 "use strict";
 
-const { workspace } = require("vscode");
+const { window, workspace } = require("vscode");
 const { LanguageClient } = require("vscode-languageclient/node");
 
 let client;
@@ -21,7 +21,14 @@ async function start() {
   };
   const server = { command, args: [...first, "lsp"] };
   client = new LanguageClient("ptxsw", "ptxsw", server, options);
-  await client.start();
+  try {
+    await client.start();
+  } catch {
+    client = undefined; // what never ran cannot be stopped
+    window.showErrorMessage(
+      `"${command}" does not start: pip install 'ptxsw[lsp]', or set ptxsw.command to where it is.`,
+    );
+  }
 }
 
 async function stop() {

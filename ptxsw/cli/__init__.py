@@ -38,10 +38,10 @@ def run() -> None:
     call = _plain(sys.argv[1:]) or _typed
     if sys.stdout is None:
         _fail("standard output is closed")
-    guard_output()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
+        guard_output()  # writes what is waiting, from Python 3.14 on
         try:
             call()
         finally:

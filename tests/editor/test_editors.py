@@ -174,6 +174,56 @@ def test_the_extension_is_javascript() -> None:
     assert done.returncode == 0, done.stderr
 
 
+STAND_INS = """
+const Module = require("node:module"), said = [];
+let command = ["/nowhere/ptxsw"], changed;
+class LanguageClient {
+  constructor(id, name, server) { this.server = server; }
+  async start() {
+    said.push(`start ${this.server.command} ${this.server.args}`);
+    if (this.server.command === "/nowhere/ptxsw") throw new Error("ENOENT");
+    this.running = true;
+  }
+  async stop() {  // as the real one
+    if (!this.running) throw new Error("Client is not running and can't be stopped");
+    said.push("stop");
+  }
+}
+const workspace = {
+  getConfiguration: () => ({ get: (name) => (name === "command" ? command : []) }),
+  onDidChangeConfiguration: (told) => { changed = told; },
+};
+const window = { showErrorMessage: (words) => said.push(words) };
+const client = "vscode-languageclient/node";
+const standIns = { vscode: { window, workspace }, [client]: { LanguageClient } };
+const load = Module._load;
+Module._load = (name, ...rest) => standIns[name] ?? load(name, ...rest);
+const extension = require(process.argv[1]);
+(async () => {
+  await extension.activate({ subscriptions: [] });
+  command = ["python", "-m", "ptxsw"];
+  await changed({ affectsConfiguration: () => true });
+  await extension.deactivate();
+  console.log(said.join("\\n"));
+})();
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+def test_the_extension_starts_once_its_command_is_right() -> None:
+    """And says what to do until then."""
+    done = subprocess.run(
+        ["node", "-e", STAND_INS, str(VSCODE / "extension.js")], capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "start /nowhere/ptxsw lsp",
+        "\"/nowhere/ptxsw\" does not start: pip install 'ptxsw[lsp]', or set ptxsw.command "
+        "to where it is.",
+        "start python -m,ptxsw,lsp",
+        "stop",
+    ], done.stderr
+
+
 def test_without_pygls_it_says_what_to_install() -> None:
     start = (
         "import sys; sys.modules['pygls'] = None; sys.argv = ['ptxsw', 'lsp']\n"
