@@ -63,13 +63,15 @@ class _Version(Struct, frozen=True):
     calls: tuple[tuple[int, _Version], ...]
 
 
-def calls_of(kernel: Kernel) -> Calls | None:
+def calls_of(kernel: Kernel, *, own: bool) -> Calls | None:
     """None where the kernel calls no function of its module that has generic accesses, or its run
-    takes too long."""
+    takes too long. With `own`, it has accesses of its own of which more may be known with
+    functions in place of calls and registers in place of variables."""
     function, copies = without_own_calls(kernel.module, kernel.function)
-    if not any(_has_generic(function) for function in {copy.callee for copy in copies}):
-        return None
     function = with_body(function, promoted(function.body))
+    called = any(_has_generic(callee) for callee in {copy.callee for copy in copies})
+    if not called and (not own or function.body is kernel.function.body):
+        return None
     solver = Solver()
     seconds = kernel.budget.seconds * _SHARE
     trace = emulate(kernel.module, function, budget_s=seconds, solver=solver)

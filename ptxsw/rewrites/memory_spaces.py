@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.changes.assumptions import PARAMETERS_ARE_GLOBAL
 from ptxsw.changes.change import Change, Refusal, Worth
@@ -63,8 +64,11 @@ class MemorySpaces:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
         to be converted, only where an access to another space may gain from it."""
-        calls = calls_of(kernel)
-        own, called = list(_known(kernel)), list(_known(calls.kernel)) if calls is not None else []
+        own, called = list(_known(kernel)), list[_Known]()
+        calls = calls_of(kernel, own=any(known.space is None for known in own))
+        if calls is not None:
+            called = list(_known(calls.kernel))
+            own = list(_completed(own, calls, called))
         whole = kernel if calls is None else calls.kernel
         named = {known.space for known in (*own, *called)} - {None}
         gain = not named <= WINDOWS or _others(whole)
@@ -129,6 +133,15 @@ def _known(kernel: Kernel) -> Iterator[_Known]:
     for access in _generic(kernel):
         space_and_proof = _space(kernel, access, pointers)
         yield _Known(access, None) if space_and_proof is None else _Known(access, *space_and_proof)
+
+
+def _completed(own: Iterable[_Known], calls: Calls, accesses: Iterable[_Known]) -> Iterator[_Known]:
+    """The kernel's own accesses, with what is known of them where functions stand in place of its
+    calls."""
+    known = {k.access.instruction.start: k for k in accesses if calls.number(k.access) is None}
+    for one in own:
+        better = known.get(one.access.instruction.start) if one.space is None else None
+        yield one if better is None else replace(better, access=one.access)
 
 
 def _refused(space: str | None, *, gain: bool, converts: bool = True) -> str | None:

@@ -8,6 +8,7 @@ they do. Imports nothing of what rewrites kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,10 @@ from ptxsw.changes.array_move import Arrangement, names_of
 from ptxsw.changes.assumptions import ASSUMPTIONS, DEFAULT_ASSUME
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.permutation import Permutation
-from ptxsw.emulator.budget import Budget
+from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Instruction, Module
-from ptxsw.validate.called_functions import with_calls_inlined
+from ptxsw.validate.called_functions import Text, in_one_piece, with_calls_inlined
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.operand_types import ill_typed
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
@@ -55,20 +56,48 @@ def validate(
     rewrite says of its own registers, `assume` which assumptions a proof may rest on,
     `shared_layout` how the second text's shared memory is that of the first, permuted, `renamed`
     what functions the second kernel calls by the first module's names (`spelling.py`). A wrong
-    map, claim or layout makes no wrong proof. Where the second module has added functions, both
-    kernels are compared with functions in place of calls. Raises ParseError; ValueError for a claim
-    that is no readable PTX or an assumption nobody knows; OutOfTime where `budget` (None: no end)
-    runs out.
+    map, claim or layout makes no wrong proof. Where the second module has added functions, or
+    nothing is proved otherwise, both kernels are compared in one piece. Raises ParseError;
+    ValueError for a claim that is no readable PTX or an assumption nobody knows; OutOfTime where
+    `budget` (None: no end) runs out.
     """
-    allowed, written = frozenset(assume), new[1]
+    allowed = frozenset(assume)
     if not allowed <= ASSUMPTIONS.keys():
         raise ValueError(f"unknown assumption: {', '.join(sorted(allowed - ASSUMPTIONS.keys()))}")
+    written = new[1]
     try:
-        old, (second, other) = with_calls_inlined(old, new)
+        old, new = with_calls_inlined(old, new)
     except GiveUp as problem:
         return Unproved(str(problem))
-    first, kernel = old
-    given = edit_map if other is written else None  # else it is a map of other bodies
+    compared = partial(
+        _compared,
+        claims=claims, allowed=allowed, shared_layout=shared_layout, budget=budget, renamed=renamed,
+    )  # fmt: skip
+    inlined = new[1] is not written
+    outcome = compared(old, new, None if inlined else edit_map)  # that is one of other bodies
+    if isinstance(outcome, Proved) or claims or shared_layout is not None or inlined:
+        return outcome
+    whole = in_one_piece(old, new)
+    if whole is not None:
+        with suppress(OutOfTime):
+            other = compared(*whole, None)
+            return other if isinstance(other, Proved) else outcome
+    return outcome
+
+
+def _compared(
+    old: Text,
+    new: Text,
+    edit_map: EditMap | None,
+    *,
+    claims: Sequence[Claim],
+    allowed: frozenset[str],
+    shared_layout: Arrangement | None,
+    budget: Budget | None,
+    renamed: Mapping[str, str],
+) -> Outcome:
+    """The same of the kernels as they stand in these bodies."""
+    (first, kernel), (second, other) = old, new
     other = renumbered(kernel.body, other) or other
     new = second, other
     permuted = isinstance(shared_layout, Permutation)
@@ -90,7 +119,7 @@ def validate(
     from ptxsw.validate.proof_context import ProofContext
 
     read = [read_claim(claim, first, kernel) for claim in claims]
-    edits = given if given is not None else infer(kernel.body, other.body)
+    edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
 
     def begin(edits: EditMap, thorough: bool, lost: Lost) -> Validation:
         limit = budget or Budget()

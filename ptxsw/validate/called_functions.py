@@ -43,6 +43,15 @@ def with_calls_inlined(old: Text, new: Text) -> tuple[Text, Text]:
     return (old[0], whole[0]), (kept, whole[1])
 
 
+def in_one_piece(old: Text, new: Text) -> tuple[Text, Text] | None:
+    """Both kernels with functions in place of calls, and registers for variables; None where that
+    changes nothing."""
+    whole = _whole(*old), _whole(*new)
+    if whole[0].body is old[1].body and whole[1].body is new[1].body:
+        return None
+    return (old[0], whole[0]), (new[0], whole[1])
+
+
 def _added(first: Module, second: Module) -> tuple[Function, ...]:
     """The functions of the second module whose names the first one does not have."""
     known = {f.name for f in first.functions}

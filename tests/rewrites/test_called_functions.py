@@ -274,6 +274,79 @@ def test_what_a_function_hands_over_as_it_got_it_twice() -> None:
     assert calls(result.text) == ["twice$sw2_k", "twice$sw4_k"]
 
 
+# ---------------------------------------------------------------- the kernel in one piece
+
+CHOOSE = """.func (.param .b64 result) choose(.param .b64 a, .param .b32 n)
+{
+	.reg .b32 %r<2>;
+	.reg .b64 %rd<4>;
+	ld.param.u64 %rd1, [a];
+	ld.param.u32 %r1, [n];
+	mul.wide.u32 %rd2, %r1, 0;
+	add.s64 %rd3, %rd1, %rd2;
+	st.param.b64 [result], %rd3;
+	ret;
+}
+"""
+RETURNED = """
+    {
+    .param .b64 p0;
+    .param .b32 p1;
+    .param .b64 r;
+    st.param.b64 [p0], %rd4;
+    st.param.b32 [p1], %r1;
+    call.uni (r), choose, (p0, p1);
+    ld.param.u64 %rd7, [r];
+    }
+    ld.f32 %f4, [%rd7];
+    st.f32 [%rd1], %f4;
+"""
+KEPT = """
+    .local .align 8 .b8 slots[16];
+    st.local.u64 [slots], %rd4;
+    st.local.u64 [slots+8], %rd1;
+    @%p1 bra LATER;
+    mov.f32 %f1, 0f40000000;
+    LATER:
+    ld.local.u64 %rd7, [slots];
+    ld.local.u64 %rd8, [slots+8];
+    ld.f32 %f4, [%rd7];
+    st.f32 [%rd8], %f4;
+"""
+
+
+@pytest.mark.parametrize(
+    ("functions", "body", "old", "new"),
+    [
+        (CHOOSE, RETURNED, "st.param.b64 [p0], %rd4", "st.param.b64 [p0], %rd2"),
+        ("", KEPT, "ld.local.u64 %rd8, [slots+8]", "ld.local.u64 %rd8, [slots]"),
+    ],
+)
+def test_pointers_that_come_from_functions_or_from_the_stack(
+    functions: str, body: str, old: str, new: str
+) -> None:
+    """What the kernel's own accesses lead to is known of the kernel in one piece, and proved so."""
+    text = module(body, functions=functions)
+    result = made(text)
+    found = re.search(r"ld.shared.f32 %f4, \[%sw_shared\d\]", result.text)
+    assert found is not None, reasons(result)
+    assert is_proved(text, result.text)
+    assert not is_proved(text, result.text.replace(found[0], "ld.global.f32 %f4, [%rd7]"))
+    assert old in result.text
+    assert not is_proved(text, result.text.replace(old, new))
+
+
+@pytest.mark.parametrize("slot", ["[slots+8]", "[slots+4]", "[%rd9]"])
+def test_a_slot_that_holds_something_else(slot: str) -> None:
+    """Of two stores to one slot, over two, or to who knows where, no pointer is known."""
+    more = "mov.u64 %rd9, slots;\nadd.s64 %rd9, %rd9, %rd3;\n"
+    more += f"@%p1 st.local.u64 {slot}, %rd4;\n@%p1 bra LATER;"
+    text = module(KEPT.replace("@%p1 bra LATER;", more), functions="")
+    result = rewritten("memory-spaces", text)
+    assert "st.f32 [%rd8], %f4;" in result.text
+    assert not is_proved(text, text.replace("st.f32 [%rd8]", "st.global.f32 [%rd8]"))
+
+
 # ---------------------------------------------------------------- what is left alone
 
 
