@@ -11,28 +11,28 @@ Z3 := z3-solver==$(shell sed -n '/^name = "z3-solver"/{n;s/.*"\(.*\)"/\1/p;}' uv
 
 .PHONY: help demo test slow verify-all newest lint types imports check docs packages release installed locked clean
 
-## help: what each target does
+## help: list the targets
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
 
-## demo: the whole way on one kernel (NAME=jacobi)
+## demo: every stage on one kernel (NAME=jacobi)
 demo: $(VENV)/demo.stamp
 	$(BIN)/python -m benchmarks.demo $(NAME)
 
-## test: all tests but those that are marked slow
+## test: all tests but the slow ones
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-## slow: the tests that are
+## slow: the slow tests
 slow: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow
 
-## verify-all: all texts in all schemes and forms against the originals, then all mutants and proofs
+## verify-all: all kernels in all schemes and forms against the originals, then all mutants and proofs
 verify-all: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.verify.matrix --log benchmarks/results/verify-all.txt
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow tests/verify tests/sass
 
-## newest: what asks Z3, with the newest dependencies that are allowed, in build/newest
+## newest: the tests of proofs with the newest supported dependencies, in build/newest
 newest: $(VENV)/bin/python
 	$(MAKE) VENV=build/newest Z3=z3-solver build/newest/dev.stamp
 	build/newest/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e .
@@ -42,7 +42,7 @@ newest: $(VENV)/bin/python
 ## check: style, types, import contracts
 check: lint types imports
 
-## lint: style alone; `types` and `imports` are the other parts of check
+## lint: only style; `types` and `imports` are the other parts of check
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,7 +53,7 @@ types: $(VENV)/dev.stamp
 imports: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
-## docs: the site, in site/; a warning is an error
+## docs: the site, in site/; warnings are errors
 docs: $(VENV)/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
@@ -73,7 +73,7 @@ $(VENV)/docs.stamp: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' '$(Z3)'
 	touch $@
 
-## packages: the recipes, the image, the workflows and the wheel, as far as no network is needed
+## packages: check recipes, image, workflows and wheel, as far as possible without a network
 packages: $(VENV)/release.stamp
 	$(BIN)/python -m pytest -n 0 -m "slow or not slow" tests/repository/test_packages.py
 
@@ -87,14 +87,14 @@ $(VENV)/release.stamp: $(VENV)/dev.stamp
 
 STAMPS := $(addprefix $(VENV)/,demo.stamp dev.stamp docs.stamp release.stamp all.stamp)
 
-## installed: the environment for all of the above, by one installation
+## installed: the environment for all of the above, in one installation
 installed: $(VENV)/all.stamp
 
 $(VENV)/all.stamp: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs,release]' '$(Z3)'
 	touch $(STAMPS)
 
-## locked: the same as uv.lock describes it
+## locked: the same environment, as in uv.lock
 locked:
 	uv sync --locked --extra dev --extra docs --extra release
 	touch $(STAMPS)

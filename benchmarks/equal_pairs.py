@@ -428,7 +428,7 @@ def rotated(text: str, _: Random) -> str | None:
 
 
 def all_spelling(text: str, random: Random) -> str | None:
-    """All of the above but loops, one after the other."""
+    """All of the above but loops, one after another."""
     for way in (
         commuted,
         reordered,

@@ -157,7 +157,7 @@ def forecast(subject: Subject, gpu: Gpu, share: float) -> list[Point]:
 
 def _made(code: object) -> MachineKernel:
     if not isinstance(code, MachineKernel):
-        raise NotForecast(f"ptxas refuses it: {code}")
+        raise NotForecast(f"ptxas rejects it: {code}")
     return code
 
 
@@ -207,7 +207,9 @@ def measured(paths: Sequence[Path]) -> Mapping[str, list[Point]]:
                             )
                         )  # fmt: skip
                 except (KeyError, TypeError) as error:
-                    raise ValueError(f"{path} is no table of benchmarks.gpu.occupancy") from error
+                    raise ValueError(
+                        f"{path} is not a table of benchmarks.gpu.occupancy"
+                    ) from error
     return found
 
 

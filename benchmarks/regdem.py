@@ -7,7 +7,7 @@ it is; under the limit of each of the two next steps of occupancy, spilled by pt
 shared memory; and under the nearest limit with 2 to 24 values demoted by us as RegDem does
 (`benchmarks.demotion`). The predictor (`cost/stalls.py`) chooses the one that it expects to stall
 least. By counts a warp takes at least as long as its busiest resource, waiting among them, and at
-most as long as all one after the other (`cost/decide.py`); columns say how much longer that of the
+most as long as all one after another (`cost/decide.py`); columns say how much longer that of the
 chosen version is than the least of all, 1.00 if it is the best. `beaten by` is a version that gains
 on the choice whatever overlaps: its most is less than the choice's least. `registers takes` is the
 choice by the rule of that rewrite among the versions that ptxas spills: nothing may spill more to
@@ -234,7 +234,7 @@ def measured(path: Path) -> Iterator[tuple[str, ...]]:
     with path.open(newline="", encoding="utf-8") as file:
         table = list(csv.DictReader(line for line in file if not line.startswith("#")))
     if not table or not {"kernel", "scheme", "speed-up", "registers"} <= table[0].keys():
-        raise ValueError(f"{path} is no table of ptxsw tune")
+        raise ValueError(f"{path} is not a table of ptxsw tune")
     yield MEASURED_HEAD
     for kernel in dict.fromkeys(row["kernel"] for row in table):
         own = [row for row in table if row["kernel"] == kernel and row["speed-up"] != "-"]
@@ -261,7 +261,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     unknown = set(given.kernel) - kernels().keys()
     if unknown:
-        print(f"no kernel {min(unknown)!r}; there are: {', '.join(kernels())}", file=sys.stderr)
+        print(f"no kernel {min(unknown)!r}; available: {', '.join(kernels())}", file=sys.stderr)
         return 2
     rows = []
     for name in given.kernel or kernels():

@@ -194,7 +194,9 @@ class Subject:
         """The rows of several rewrites, one of which asks ptxas what it makes for the target."""
         _, told, _ = self._optimized(names, self.mode)
         possible = [one.rewrite for one in told.rewrites or ()]
-        possible += [one.rewrite for one in told.refusals or () if "ptxas makes more" in one.reason]
+        possible += [
+            one.rewrite for one in told.refusals or () if "output gets longer" in one.reason
+        ]
         if _SHORTER.isdisjoint(possible):
             return
         for arch in self.archs:

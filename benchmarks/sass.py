@@ -120,7 +120,7 @@ def shown(control: Control) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What ptxas makes of kernels and their blocks.")
+    parser = argparse.ArgumentParser(description="ptxas's output for kernels and their blocks.")
     parser.add_argument("file", type=Path, help="a PTX file")
     parser.add_argument("--arch", nargs="+", help="such as sm_80; default: that of the file")
     parser.add_argument("--block", type=int, default=128, help="threads of a block (128)")

@@ -3,7 +3,7 @@
     python -m benchmarks.scale [--kernels 25 200 2334] [--loads 1000 8000 50000] [--jobs N]
                                [FILE ...]
 
-First files of many kernels: the KernelGen operators, one after the other, each under a name of its
+First files of many kernels: the KernelGen operators, one after another, each under a name of its
 own. Then files of one kernel with rows of five neighbouring loads. Mode auto, nothing remembered of
 earlier runs; time is that of the whole process and of those that it starts, memory that of the
 largest of them. The exponents say how CPU time grows; the budgets are 1.1 for both, and for the

@@ -66,7 +66,7 @@ def show(found: Sequence[Unproved]) -> Iterator[str]:
     """The lines of both tables."""
     late = [one for one in found if one.reason == OUT_OF_TIME]
     wrong = [one for one in found if one.reason != OUT_OF_TIME]
-    for title, rows in (("texts that could not be proved right", wrong), ("out of time", late)):
+    for title, rows in (("kernels that could not be proved equal", wrong), ("out of time", late)):
         yield f"{title}: {len(rows)}"
         yield from lines([Unproved._fields, *([str(cell) for cell in row] for row in rows)])
         yield ""
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     corpus = os.environ.get("PTXSW_CORPUS")
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.unproved", description="Texts that could not be proved right."
+        prog="python -m benchmarks.unproved", description="Kernels that could not be proved equal."
     )
     parser.add_argument("file", nargs="*", type=Path, metavar="FILE.ptx")
     parser.add_argument("--corpus", type=Path, default=Path(corpus) if corpus else None)

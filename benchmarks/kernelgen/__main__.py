@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     cases = suite(asked.programs)
     unknown = set(asked.name) - set(cases)
     if unknown:
-        print(f"no operator {min(unknown)!r}; there are: {', '.join(cases)}", file=sys.stderr)
+        print(f"no operator {min(unknown)!r}; available: {', '.join(cases)}", file=sys.stderr)
         return 2
     chosen = kinds(asked.scheme, asked.form)
     if not chosen:

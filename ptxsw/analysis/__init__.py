@@ -1,2 +1,2 @@
-"""What a trace shows of memory: reuse by lanes and threads, lanes and banks, traffic, divergence,
-trip counts."""
+"""Analyses of a trace: reuse by lanes and threads, lanes and banks, traffic, divergence, trip
+counts."""

@@ -24,7 +24,7 @@ from ptxsw.ptx.isa import Effect
 SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 """Accesses whose address can be changed."""
 GENERIC = "may reach shared memory through a generic address"
-OWN_LAYOUT = "reaches shared memory in a layout of its own"
+OWN_LAYOUT = "reaches shared memory in a different layout"
 # Their results could depend on where an array lies, which changes when arrays get whole rows.
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _PASS_ON = frozenset({"shfl", "vote", "match", "redux", "mapa"})
@@ -143,7 +143,7 @@ class ArrayAccesses:
         elif len(built_on) > 1:
             yield from ((name, "has an address in one of several arrays") for name in built_on)
         elif not built_on:
-            reason = "has an address that is not built on an array of the kernel"
+            reason = "has an address that does not derive from an array of the kernel"
             yield from ((name, reason) for name in self._names)
 
     @cached_property

@@ -1,2 +1,2 @@
-"""Standing in for ptxas in a build: the shim and its script, answers kept from build to build,
+"""The wrapper around ptxas in a build: the shim and its script, results cached between builds,
 reports, shadow toolkits, doctor."""

@@ -285,4 +285,4 @@ def _refused(done: Finished, values: dict[int, str]) -> str:
     for value in values.values():
         said = said.replace(value, "the rewritten text")
     how = f"status {done.status}" if done.status > 0 else f"signal {-done.status}"
-    return f"ptxas refused the rewritten text ({how}): {' '.join(said.split())[:_SAID]}"
+    return f"ptxas rejected the rewritten PTX ({how}): {' '.join(said.split())[:_SAID]}"

@@ -40,7 +40,7 @@ def examine(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     yield _nvdisasm(environ)
     first = shutil.which("ptxas", path=environ.get("PATH"))
     if first is not None:
-        way = "`ptxsw exec -- COMMAND` or `ptxsw env TOOL` puts the stand-in before it"
+        way = "`ptxsw exec -- COMMAND` or `ptxsw env TOOL` puts the wrapper before it"
         what = "the stand-in" if find.is_stand_in(first) else way
         yield Diagnosis("first on PATH", f"{first} ({what})")
     for variable in ("NVCC_APPEND_FLAGS", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
@@ -93,7 +93,7 @@ def _version(chosen: find.PossiblePtxas) -> Diagnosis:
     except OSError as error:
         return Diagnosis("real ptxas", f"{chosen.path}: {error.strerror}", good=False)
     if not version:
-        return Diagnosis("real ptxas", f"{chosen.path} does not tell its version", good=False)
+        return Diagnosis("real ptxas", f"{chosen.path} does not report its version", good=False)
     return Diagnosis("real ptxas", f"{chosen.path} ({chosen.origin}), version {version}")
 
 

@@ -56,7 +56,7 @@ def compose(text: bytes, pieces: Sequence[bytes], limit: float) -> Answer:
 
 def _fault(kernels: int, done: int, limit: float) -> str:
     count = f": {kernels - done} of {kernels} kernels" if kernels else ""
-    return f"not finished within {limit:g} s{count}; a larger PTXSW_TIMEOUT asks again"
+    return f"not finished within {limit:g} s{count}; a larger PTXSW_TIMEOUT tries again"
 
 
 def _applied(text: bytes, edits: Iterable[Replaced]) -> bytes:

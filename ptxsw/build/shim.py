@@ -40,7 +40,7 @@ def main() -> NoReturn:
     prefix, arguments = find.split_prefix(sys.argv[1:])
     assembler = find.real_ptxas(os.environ, prefix)
     if assembler is None:
-        _missing("ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)")
+        _missing("ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` shows where ptxsw looked)")
     # Objects have the name by which ptxas was called: Triton's is ptxas-blackwell for some targets.
     _act(assembler.path, arguments, os.path.basename(assembler.path), _ptxas_line)
 
@@ -56,7 +56,7 @@ def nvptx_as() -> NoReturn:
 
 
 def _missing(name: str, variable: str, more: str = "") -> NoReturn:
-    reason = f"no {name} found besides the stand-in; set {variable} to its path{more}"
+    reason = f"no {name} found besides the wrapper; set {variable} to its path{more}"
     sys.stderr.write(f"ptxsw: {reason}\n")
     sys.exit(NOT_FOUND)
 

@@ -57,7 +57,7 @@ def _transcript(pieces: list[bytes], status: int) -> Transcript:
         raise Lost(pieces[-1][1:].decode(errors="replace"))
     in_time = bool(pieces) and pieces[-1].startswith(_ENDED)
     if not in_time and status != -signal.SIGALRM:
-        raise Lost(f"the analysis died of {_name(status)}")
+        raise Lost(f"the analysis was ended by {_name(status)}")
     return Transcript([piece[1:] for piece in pieces if piece.startswith(_TOLD)], in_time=in_time)
 
 

@@ -1,2 +1,2 @@
-"""What rewrites, code generation and proofs hand one another, as data: options, assumptions,
-changes, claims, plans."""
+"""Data that rewrites, code generation and proofs exchange: options, assumptions, changes, claims,
+plans."""

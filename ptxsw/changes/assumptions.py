@@ -21,13 +21,13 @@ NO_WRAP = "no-index-wrap"
 ASSUMPTIONS: Mapping[str, str] = {
     LOCKSTEP: "lanes that one activemask reports inside a loop are in the same iteration",
     NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
-    PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
-    NO_OUTSIDE_WRITER: "nobody but the kernel writes, while it runs, what it newly reads by .nc",
-    FINITE_LOOPS: "a loop whose stores are put off until it ends does end",
-    CONTRACTION: "ptxas fuses mul and add without .rn, or not, alike where texts correspond",
-    IN_ARRAYS: "no access that is built on a shared array's address goes beyond that array",
+    PARAMETERS_ARE_GLOBAL: "pointer parameters of a kernel point to global memory",
+    NO_OUTSIDE_WRITER: "only the kernel itself writes the bytes of loads that become .nc",
+    FINITE_LOOPS: "a loop whose stores move after it ends",
+    CONTRACTION: "where two versions correspond, ptxas fuses mul and add in both or in neither",
+    IN_ARRAYS: "an access through a shared array's address stays in that array",
     NO_ALIAS: "memory reached through two parameters never overlaps",
-    NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
+    NO_FAULT_IN_STRUCT: "the other global bytes of an aligned vector can be read, too",
     NO_WRAP: "signed sums and products of an address do not overflow",
 }
 """By name: what each says of the program. Those of `DEFAULT_ASSUME` come first."""

@@ -53,7 +53,7 @@ def run() -> None:
 
         end_by(signal.SIGINT)
     except ModuleNotFoundError as error:
-        _fail(f"{error.name} is not installed for {sys.executable} (`ptxsw doctor` says more)")
+        _fail(f"{error.name} is not installed for {sys.executable} (`ptxsw doctor` has details)")
     except BrokenPipeError:
         _drop_output()  # nobody reads on
         sys.exit(0)

@@ -43,7 +43,7 @@ def analyze(
     format: Annotated[Format, typed(command.FORMAT)] = Format.text,
     kernel: KernelOption = None,
     space: Annotated[
-        list[Space] | None, typer.Option(help="Only this state space; may be given again.")
+        list[Space] | None, typer.Option(help="Only this state space; repeatable.")
     ] = None,
     only: Annotated[list[Space] | None, typer.Option(hidden=True)] = None,  # as it was called
     block: BlockOption = None,
@@ -56,13 +56,13 @@ def analyze(
     """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
 
     \b
-    Columns, each about one request of a warp:
+    Columns, each for one request of a warp:
       stride      bytes from each lane's address to the next lane's
-      sectors     32-byte sectors of memory that are touched; 4 is best for 4-byte elements
-      used        how much of these sectors is asked for; "one": all lanes want the same
-      banks       shared memory: n-way conflicts take n passes
-      weight      what it costs beside the others: sectors or passes, times iterations
-      same bytes  an earlier load of the same bytes: by a lane nearby, by this thread, or in an
+      sectors     32-byte sectors touched; 4 is best for 4-byte elements
+      used        share of these sectors that some lane uses; "one": all lanes use one element
+      banks       shared memory: an n-way conflict takes n passes
+      weight      relative cost: sectors or passes, times iterations
+      same bytes  an earlier load of the same bytes: by another lane, by this thread, or in an
                   earlier iteration of a loop
 
     \b

@@ -25,14 +25,11 @@ from ptxsw.cli.values import (
 if TYPE_CHECKING:
     from ptxsw.report import Report
 
-FORMAT = OptionRow(
-    "format", ("--format",), "How to print it.", choices=("text", "json", "markdown")
-)
+FORMAT = OptionRow("format", ("--format",), "Output format.", choices=("text", "json", "markdown"))
 SORT = OptionRow(
     "sort",
     ("--sort",),
-    "The most expensive first, by lines of the source where they are known; or each as in the "
-    "text.",
+    "worst: the most expensive first, grouped by source line; line: in the order of the PTX.",
     choices=("worst", "line"),
 )
 

@@ -16,39 +16,39 @@ GROUPS = {
 
 SECTIONS = {
     "Examples": """\
-ptxsw check kernel.cu build/ lib.a             what costs most, and what to do about it
-ptxsw rule bank-conflicts                      what a finding means, and how to mend it
+ptxsw check kernel.cu build/ lib.a             what costs most, and how to fix it
+ptxsw rule bank-conflicts                      what a finding means, and how to fix it
 ptxsw analyze kernel.cu                        what every access does across a warp
 ptxsw report kernel.ptx --html kernel.html     the same and the rewrites, to explore
-ptxsw predict kernel.ptx --gpu h100 --block 256    what bounds it
+ptxsw predict kernel.ptx --gpu h100 --block 256    what limits it
 ptxsw optimize kernel.ptx -o out.ptx --mode force --report report.json
 ptxsw verify kernel.ptx out.ptx
 ptxsw assemble out.ptx -o out.cubin -arch=sm_80
 PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- make -j8""",
     "Exit status": """\
-0  done; verify: proved that the texts do the same; doctor: nothing is wrong
+0  done; verify: both kernels are proved equal; doctor: nothing is wrong
 1  the answer is no: verify found a difference, doctor a fault, check what --fail-on names
-2  bad usage or bad input; what is wrong, and where, is on standard error
+2  bad usage or bad input; standard error says what is wrong, and where
 3  not decided (verify has no proof and found no difference)
-exec ends with the status of its command, the stand-in with that of ptxas.""",
+exec exits with the status of its command, the wrapper with that of ptxas.""",
     "Environment": """\
 NO_COLOR=1        no colours on a terminal
-The rest steers the stand-in for ptxas (exec, env, toolkit, wrappers/ptxas):
-PTXSW_MODE        auto: only what pays (default); force: whatever is proved
+The other variables control the wrapper around ptxas (exec, env, toolkit, wrappers/ptxas):
+PTXSW_MODE        auto: only gains (default); force: whatever is proved
 PTXSW_REWRITES, PTXSW_SCHEME, PTXSW_MAX_DELTA, PTXSW_ASSUME    as the options of optimize
 PTXSW_PROJECT     ptxsw.toml for calls outside of its project; exec sets it
-PTXSW_SKIP        files and kernels to leave alone, by patterns with commas
-PTXSW_REPORT      directory that gets a JSON report for each file
-PTXSW_LOG         file that gets a line for each file rewritten, or left alone for a fault
-PTXSW_CACHE       directory of answers, or off
-PTXSW_TUNED       file of what tune has measured, or off
-PTXSW_TIMEOUT     seconds for one file (60)
-PTXSW_REAL_PTXAS  the ptxas to use, where it is not found
-PTXSW_REAL_NVPTX_AS    the nvptx-none-as of GCC to use, likewise
-PTXSW_STRICT=1    fail where it would fall back to the original file
+PTXSW_SKIP        files and kernels to leave alone, as comma-separated patterns
+PTXSW_REPORT      directory for a JSON report per file
+PTXSW_LOG         file for a line per file rewritten, or left alone because of a fault
+PTXSW_CACHE       directory of the cache, or off
+PTXSW_TUNED       file with the measurements of tune, or off
+PTXSW_TIMEOUT     seconds per file (60)
+PTXSW_REAL_PTXAS  the ptxas to use, if ptxsw does not find it
+PTXSW_REAL_NVPTX_AS    the same for GCC's nvptx-none-as
+PTXSW_STRICT=1    fail instead of falling back to the original file
 PTXSW_DISABLE=1   do nothing""",
     "Files": """\
-~/.cache/ptxsw    answers of the stand-in (XDG_CACHE_HOME is obeyed), and tuned.json
+~/.cache/ptxsw    the wrapper's cache (or below XDG_CACHE_HOME), and tuned.json
 FILE, OUT         - is standard input or standard output""",
 }
 
@@ -74,7 +74,7 @@ class Manual(TyperGroup):
             with formatter.section(title):
                 for line in text.splitlines():
                     formatter.write(f"  {line}\n")
-        formatter.write("\nptxsw COMMAND --help tells more of each command.\n")
+        formatter.write("\nptxsw COMMAND --help describes a command.\n")
 
     def _hidden(self, ctx: Any, name: str) -> bool:
         command = self.get_command(ctx, name)

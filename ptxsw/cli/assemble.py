@@ -28,9 +28,9 @@ def assemble(
         list[str], typer.Argument(metavar="FILE -o CUBIN [PTXAS OPTIONS]", help="As for ptxas.")
     ],
 ) -> None:
-    """Assemble PTX with the real ptxas, wherever it is.
+    """Assemble PTX with the real ptxas.
 
-    Without -arch the target is that of the PTX. The cubin appears whole or not at all.
+    Without -arch, the target is that of the PTX. The cubin appears completely or not at all.
 
     \b
       ptxsw assemble out.ptx -o out.cubin
@@ -108,8 +108,8 @@ def exec_(
 ) -> None:
     """Run a build in which every ptxas is the wrapper.
 
-    Invalid PTXSW_* settings are reported first; the build still runs. It ends with the status of
-    the command. What is up to date is not assembled again, so build from scratch.
+    Invalid PTXSW_* settings are reported first; the build still runs. exec exits with the status
+    of the command. Build tools skip files that are up to date, so build from scratch.
 
     \b
       ptxsw exec -- make -j8

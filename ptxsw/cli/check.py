@@ -48,30 +48,33 @@ def check(
             help="PTX, directories of it, .cu, .o, .a, .so, programs; - is standard input.",
         ),
     ],
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
     fail_on: Annotated[
-        Level, typer.Option(help="Exit 1 where there is a finding of this level, or above.")
+        Level, typer.Option(help="Exit 1 if a finding has this level or a higher one.")
     ] = Level.warning,
     select: Annotated[
         str | None,
         typer.Option(
             metavar="RULES",
-            help="Only these, by commas: rules, performance (the default), correctness, or all.",
+            help="Rules or groups, comma-separated: performance (the default), correctness, all.",
         ),
     ] = None,
     ignore: Annotated[
-        str | None, typer.Option(metavar="RULES", help="All rules but these, by commas.")
+        str | None, typer.Option(metavar="RULES", help="Rules to leave out, comma-separated.")
     ] = None,
     require: Annotated[
         str | None,
         typer.Option(
-            metavar="RULES", help="Exit 3 unless these are proved absent: correctness, data-race."
+            metavar="RULES",
+            help="Exit 3 unless these are proved absent: correctness, or rules such as data-race.",
         ),
     ] = None,
     seconds: Annotated[
         float,
         typer.Option(
-            min=0.1, metavar="S", help="CPU time for the correctness of a kernel; then: unknown."
+            min=0.1,
+            metavar="S",
+            help="CPU time per kernel for correctness; what is open then is unknown.",
         ),
     ] = 10.0,
     baseline: Annotated[
@@ -80,30 +83,32 @@ def check(
     ] = None,
     write_baseline: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write all that is found to this file, and exit 0."),
+        typer.Option(metavar="FILE", help="Write all findings to this file, and exit 0."),
     ] = None,
     resources: Annotated[
         bool,
         typer.Option(
-            "--resources", help="Compare registers, spills, frames, shared memory and occupancy."
+            "--resources",
+            help="Check registers, spills, frames, shared memory and occupancy instead.",
         ),
     ] = False,
     drift: Annotated[
         float,
         typer.Option(
-            min=0, max=1000, metavar="PERCENT", help="Registers or bytes may grow by so much."
+            min=0,
+            max=1000,
+            metavar="PERCENT",
+            help="Allowed increase in registers or bytes, in percent.",
         ),
     ] = 0,
     statistics: Annotated[
         bool,
-        typer.Option(
-            "--statistics", help="Print how many findings each rule has, and nothing else."
-        ),
+        typer.Option("--statistics", help="Print only the number of findings for each rule."),
     ] = False,
     accesses: Annotated[
         bool,
         typer.Option(
-            "--accesses", help="With --format json: the memory accesses of each kernel, too."
+            "--accesses", help="With --format json: include the memory accesses of each kernel."
         ),
     ] = False,
     block: BlockOption = None,
@@ -112,7 +117,10 @@ def check(
         str | None, typer.Option(metavar="sm_XX", help="Compile CUDA sources for this target.")
     ] = None,
     compiler_options: Annotated[
-        str, typer.Option(metavar="OPTIONS", help='For CUDA sources: "-Iinclude -DN=4".')
+        str,
+        typer.Option(
+            metavar="OPTIONS", help='Compiler options for CUDA sources: "-Iinclude -DN=4".'
+        ),
     ] = "",
     ptxas: Annotated[
         bool, typer.Option(help="Ask ptxas for registers and spills, if there is one.")
@@ -122,15 +130,15 @@ def check(
     source_root: SourceRootOption = None,
     help_uri: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where findings.html is; SARIF links each rule there."),
+        typer.Option(metavar="URL", help="Address of findings.html, for the links in SARIF."),
     ] = None,
 ) -> None:
     """Find what makes kernels slow, or wrong, with source lines and fixes.
 
-    Findings of all files are sorted by level, then by weight. A comment in a line of the source
-    silences it: `// ptxsw: ignore` or `// ptxsw: ignore[column]`. With `--select correctness` each
-    kernel has a line that says which faults are proved absent. Exit 0: nothing of the level of
-    --fail-on, 1: there is, 2: bad input, 3: what --require names is not proved absent.
+    Findings of all files are sorted by level, then by weight. A comment on a source line silences
+    it: `// ptxsw: ignore` or `// ptxsw: ignore[column]`. With `--select correctness`, a line per
+    kernel lists the faults that are proved absent. Exit 0: no finding reaches --fail-on, 1: one
+    does, 2: bad input, 3: a rule of --require is not proved absent.
 
     \b
       ptxsw check kernel.cu
@@ -155,11 +163,9 @@ def check(
     from ptxsw.toolchain.inputs import STDIN, UnreadableInput, files_in
 
     if statistics and format not in (Format.text, Format.json):
-        raise CommandError(f"--statistics has no --format {format.value}: take text or json")
+        raise CommandError(f"--statistics has no --format {format.value}: use text or json")
     if accesses and (format is not Format.json or statistics or resources):
-        raise CommandError(
-            "--accesses takes --format json, and neither --statistics nor --resources"
-        )
+        raise CommandError("--accesses needs --format json, without --statistics or --resources")
     shape = None if block is None else block_shape(block)
     known_launches = named_launches(launch or ())
     roots = source_roots(source_root or ())

@@ -156,7 +156,7 @@ def _assembled(task: Task) -> list[bytes]:
         targets = parse(ptx.text, ptx.name).targets
         arch = task.arch or next((t for t in targets if t.startswith("sm_")), None)
         if arch is None:
-            raise inputs.UnreadableInput(f"{ptx.name}: it names no target; give one with --arch")
+            raise inputs.UnreadableInput(f"{ptx.name}: it has no target; use --arch")
         try:
             cubins.append(assemble(ptx.text, arch, name=ptx.name).cubin)
         except (NoPtxas, AssemblyError) as error:
@@ -267,7 +267,7 @@ def _regression(path: str, name: str, what: str) -> Located:
     finding = Finding(
         check_rules.RESOURCES, "error", kernel, 1, 1, arch,
         f"{readable(kernel) or kernel} ({arch}) {what}.",
-        "Find the change that did it; if it is wanted, pin the new figures with "
+        "Find the change that caused it; if it is intended, record the new figures with "
         "`--write-baseline`.",
         0.0,
     )  # fmt: skip

@@ -37,15 +37,15 @@ def _root(
         str | None,
         typer.Option(
             metavar="NAME,…|all",
-            help="Load opcodes and rewrites of other packages before the command.",
+            help="Load opcodes and rewrites from other packages first.",
         ),
     ] = None,
 ) -> None:
     """ptxsw - see what CUDA kernels do to memory, and rewrite them with proof
 
     It runs PTX symbolically, without a GPU, and so knows which address each thread of a warp
-    touches at every access. It shows what that costs, says what to do about it, and rewrites
-    kernels; each rewrite is proved. As a stand-in for ptxas, it does so inside any build.
+    touches at every access. It shows what these accesses cost and how to fix them, and rewrites
+    kernels with proof. As a drop-in replacement for ptxas, it does this inside any build.
     """
     if version:
         typer.echo(f"ptxsw {__version__}")

@@ -41,8 +41,8 @@ def rule(
     sys.stdout.write(f"{paint()('heading', title, title)}\n\n{page.page}\n")
     if page.name != RESOURCES:
         sys.stdout.write(
-            f"\nSilence it in a line of the source: // ptxsw: ignore[{short}]\n"
-            f"Leave it out: ptxsw check --ignore {short}\n"
+            f"\nSilence it on a source line: // ptxsw: ignore[{short}]\n"
+            f"Leave the rule out: ptxsw check --ignore {short}\n"
         )
 
 

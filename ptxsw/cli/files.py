@@ -52,8 +52,8 @@ def read_kernels(path: str, arch: str | None = None) -> tuple[str, str]:
     if len(texts) > 1:
         names = ", ".join(each.name.removeprefix(f"{path}:") for each in texts[:3])
         raise CommandError(
-            f"{path}: it holds {len(texts)} texts ({names}, …), and one is wanted; "
-            "`cuobjdump -xptx all` writes them into files"
+            f"{path}: it contains {len(texts)} PTX modules ({names}, …); extract one with "
+            "`cuobjdump -xptx all`"
         )
     return texts[0].text, texts[0].name
 

@@ -10,10 +10,10 @@ from ptxsw.cli.files import CommandError
 def lsp() -> None:
     """Serve an editor over standard input and output (Language Server Protocol).
 
-    When a .cu or .ptx file is opened or saved, the editor shows what `ptxsw check` finds in it. The
-    address, stride and sectors of an access are shown where the pointer rests on its line. Quick
-    fixes pad a tile, declare pointers `__restrict__`, or silence a finding by a comment. It takes
-    pip install 'ptxsw[lsp]'. An editor starts it; there is nothing to type.
+    When you open or save a .cu or .ptx file, the editor shows the findings of `ptxsw check`. If the
+    pointer rests on a memory access, it shows the address, stride and sectors. Quick fixes pad a
+    tile, declare pointers `__restrict__`, or silence a finding by a comment. Editors start this
+    command; you need not run it yourself. It needs pip install 'ptxsw[lsp]'.
 
     \b
       ptxsw lsp

@@ -52,7 +52,7 @@ def optimize(
     emit_smt2: Annotated[str | None, typed(command.EMIT_SMT2)] = None,
     unsafe_bound: Annotated[Bound | None, typed(command.UNSAFE_BOUND)] = None,
 ) -> None:
-    """Rewrite kernels; each rewrite is proved, and `ptxsw rewrites` lists them.
+    """Rewrite kernels with proof; `ptxsw rewrites` lists the rewrites.
 
     Whatever cannot be proved stays as it is, and the report says why. If there is nothing to do,
     the output is the input, byte for byte.
@@ -60,16 +60,16 @@ def optimize(
     \b
     Mode auto applies what ptxsw tune measured as fastest, or else what ptxas's output shows to be
     a gain, and says why it leaves the rest alone. Mode force applies all rewrites that are proved.
-    Scheme auto is paper, or what tune measured; form auto is uniform in loops
-    that lanes leave in different iterations, else keep.
+    Scheme auto is paper, or what tune measured. Form auto is uniform in loops
+    that lanes leave in different iterations, otherwise keep.
 
     \b
-    Schemes  paper      the shuffle, then the load in lanes without such a neighbour (CC'23)
+    Schemes  paper      the shuffle, then the load in lanes without a neighbour (CC'23)
              early      that load first, merged with the shuffled value: their latencies overlap
              halo       one partial load for a whole row of loads, instead of one for each
              keep       copies only
-    Forms    keep       the code around stays as it is
-             versioned  a copy of the code for whole warps, the original for the rest
+    Forms    keep       the surrounding code stays as it is
+             versioned  a copy of the code for whole warps, the original for the others
              uniform    a vote keeps the warp together in loops that lanes leave at different times
 
     \b
@@ -91,9 +91,9 @@ def optimize(
 
 @app.command()
 def rewrites() -> None:
-    """List the rewrites: the names that `--rewrites` takes, and what each does.
+    """List the rewrites: their names for `--rewrites`, and what each does.
 
-    docs/rewrites/NAME.md shows PTX before and after, what it is worth, and when it is refused.
+    docs/rewrites/NAME.md shows PTX before and after, the gain, and the reasons for refusals.
 
     \b
       ptxsw rewrites

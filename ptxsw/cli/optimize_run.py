@@ -27,20 +27,19 @@ from ptxsw.cli.values import (
 )
 
 OUTPUT = OptionRow("output", ("-o", "--output"), "PTX, or -.", "OUT")
-ARCH = OptionRow("arch", ("--arch",), "Judge gains for this target.", "sm_XX")
+ARCH = OptionRow("arch", ("--arch",), "Decide for this target.", "sm_XX")
 HOIST = OptionRow(
     "hoist",
     ("--hoist", "--no-hoist"),
-    "Move the middle load of a row up, so that values travel less far. [default: in scheme halo "
-    "only]",
+    "Move the middle load of a row up, to shorten lane distances. [default: only in scheme halo]",
     kind=bool,
     shows_default=False,
 )
 MIN_GAIN = OptionRow(
     "min_gain",
     ("--min-gain",),
-    "Mode auto: by how many percent a rewrite has to shorten the time of a kernel, by what ptxas "
-    "makes of it. Default: 5.",
+    "Mode auto: required gain of a rewrite in percent of a kernel's time, estimated from ptxas's "
+    "output. Default: 5.",
     "PCT",
     float,
 )
@@ -54,13 +53,15 @@ MAX_DELTA = OptionRow(
     most=31,
 )
 ONLY = OptionRow("only", ("--only",), hidden=True)  # as `--kernel` was called
-REPORT = OptionRow("report", ("--report",), "Say there what was done, as JSON.", "R.json")
-EMIT_SMT2 = OptionRow("emit_smt2", ("--emit-smt2",), "Write the proofs there, as SMT-LIB 2.", "DIR")
+REPORT = OptionRow("report", ("--report",), "Write a JSON report to this file.", "R.json")
+EMIT_SMT2 = OptionRow(
+    "emit_smt2", ("--emit-smt2",), "Write the proofs of shuffles to DIR, as SMT-LIB 2.", "DIR"
+)
 UNSAFE_BOUND = OptionRow(
     "unsafe_bound",
     ("--unsafe-bound",),
-    "Write a kernel that computes NONSENSE, to time what shuffles could gain at most: without the "
-    "loads, or without those of lanes that have no such neighbour.",
+    "Write a kernel that computes WRONG RESULTS, to time what shuffles could gain at most: without "
+    "the loads, or without those of lanes without a neighbour.",
     choices=("noload", "nocorner"),
 )
 

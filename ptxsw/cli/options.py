@@ -46,7 +46,7 @@ class Form(StrEnum):
     uniform = "uniform"
 
 
-KERNELS = "PTX, .cu, or an object or program with one PTX text; - is standard input."
+KERNELS = "PTX, .cu, or an object or program with one PTX module; - is standard input."
 
 File: TypeAlias = Annotated[str, typer.Argument(metavar="FILE", help=KERNELS)]
 KernelOption: TypeAlias = Annotated[str | None, typed(values.KERNEL)]
@@ -61,7 +61,7 @@ LaunchesOption: TypeAlias = Annotated[
     typer.Option(
         "--launch",
         metavar="[KERNEL=]SPEC.json",
-        help="Weigh by what this launch executes; once for each kernel. Default: loops of "
+        help="Weigh by the executions of this launch; repeat for other kernels. Default: loops of "
         "unknown length count 16 times.",
     ),
 ]
@@ -69,7 +69,7 @@ SourceRootOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="DIR",
-        help="Show sources below it as well; may be given again. Default: only those below the "
+        help="Also show sources below this directory; repeatable. Default: only those below the "
         "directory of the PTX or the working directory.",
     ),
 ]

@@ -27,27 +27,36 @@ def predict(
     file: File,
     launch: Annotated[
         str | None,
-        typer.Option(metavar="SPEC.json", help="A launch, as for verify. Default: one iteration."),
+        typer.Option(
+            metavar="SPEC.json",
+            help="Predict this launch (format as for verify). Default: one iteration.",
+        ),
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(metavar="sm_XX", help="Default: the target of the file.")
+        str | None,
+        typer.Option(metavar="sm_XX", help="Architecture. Default: the target of the file."),
     ] = None,
     gpu: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A product: v100, a100, rtx-4090, h100, ...")
+        str | None, typer.Option(metavar="NAME", help="GPU: v100, a100, rtx-4090, h100, ...")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="OTHER", help="Compare with kernels of these names.")
+        str | None,
+        typer.Option(metavar="OTHER", help="Compare with the kernels of the same names there."),
     ] = None,
     kernel: KernelOption = None,
     block: BlockOption = None,
     registers: Annotated[
         int | None,
-        typer.Option(min=1, max=255, metavar="N", help="Of a thread. Default: what ptxas says."),
+        typer.Option(
+            min=1, max=255, metavar="N", help="Registers per thread. Default: those of ptxas."
+        ),
     ] = None,
     shared: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="BYTES", help="Dynamic, of a block. Default: what is seen used."
+            min=0,
+            metavar="BYTES",
+            help="Dynamic shared memory per block. Default: what accesses are seen to use.",
         ),
     ] = None,
     rewrites: Annotated[
@@ -55,16 +64,16 @@ def predict(
         typer.Option(
             "--rewrites/--no-rewrites",
             show_default=False,
-            help="Say what each rewrite would change. [default: of up to 8 kernels]",
+            help="Show what each rewrite would change. [default: for up to 8 kernels]",
         ),
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
 ) -> None:
-    """Predict what bounds each kernel, and for how long, without a GPU.
+    """Predict what limits each kernel, and how long it takes, without a GPU.
 
-    A time is an interval: from where all resources overlap to where nothing does. Without a launch
-    it is that of one warp in one iteration of each innermost loop; with one, that of the launch,
-    from some of its blocks in the interpreter.
+    A time is an interval: all resources overlap at its lower end, none at its upper end. Without a
+    launch it covers one warp in one iteration of each innermost loop. With a launch it covers all
+    of it, estimated from some blocks in the interpreter.
 
     \b
       ptxsw predict jacobi.ptx
@@ -83,9 +92,9 @@ def predict(
     if gpu is not None and is_set_by_project(context, "arch"):
         arch = None
     if arch is not None and gpu is not None:
-        raise CommandError("--arch and --gpu both name the machine: give one of them")
+        raise CommandError("--arch and --gpu exclude each other: use one of them")
     if launch is not None and shared is not None:
-        raise CommandError("--shared and --launch both say how much: leave one of them out")
+        raise CommandError("--shared and --launch exclude each other: use one of them")
     text, name = read_kernels(file, arch or _arch_of(gpu))
     other = None if against is None else read_kernels(against, arch or _arch_of(gpu))[0]
     given = launches(launch)

@@ -47,21 +47,21 @@ def _value(name: str, value: Any, directory: str) -> Any:
         from difflib import get_close_matches
 
         near = get_close_matches(name, _FORMS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_FORMS))}"
-        raise ValueError(f"{name!r} is no setting; {hint}")
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(_FORMS))}"
+        raise ValueError(f"{name!r} is an unknown setting; {hint}")
     return _FORMS[name](name, value, directory)
 
 
 def _word(name: str, value: Any, directory: str) -> str:
     if not isinstance(value, str) or not value or value.startswith("-"):
-        raise ValueError(f"{name} is a text in quotes")
+        raise ValueError(f"{name} must be a quoted string")
     return value
 
 
 def _level(name: str, value: Any, directory: str) -> str:
     levels = ("note", "warning", "error", "never")
     if value not in levels:
-        raise ValueError(f"{name} is one of {', '.join(levels)}")
+        raise ValueError(f"{name} must be one of {', '.join(levels)}")
     return str(value)
 
 
@@ -71,19 +71,19 @@ def _names(name: str, value: Any, directory: str) -> str:
 
 def _number(name: str, value: Any, directory: str) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise ValueError(f"{name} is a number, 0 or above")
+        raise ValueError(f"{name} must be a number, 0 or above")
     return value
 
 
 def _count(name: str, value: Any, directory: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} is a whole number, 1 or above")
+        raise ValueError(f"{name} must be an integer, 1 or above")
     return value
 
 
 def _switch(name: str, value: Any, directory: str) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{name} is true or false")
+        raise ValueError(f"{name} must be true or false")
     return value
 
 
@@ -98,8 +98,8 @@ def _options(name: str, value: Any, directory: str) -> str:
     for word in words:
         if not word.startswith(_COMPILER):
             raise ValueError(
-                f"{name}: {word!r} cannot stand here, which takes words that begin with "
-                f"{', '.join(_COMPILER)}; give it with --{name}"
+                f"{name}: {word!r} is not allowed here: options must begin with "
+                f"{', '.join(_COMPILER)}; use --{name}"
             )
     placed = [
         f"{word[:2]}{os.path.join(directory, word[2:])}" if word.startswith("-I") else word
@@ -121,13 +121,13 @@ def _inside(name: str, path: str, directory: str) -> str:
     root = os.path.realpath(directory)
     full = os.path.realpath(os.path.join(root, path))
     if os.path.commonpath((root, full)) != root:
-        raise ValueError(f"{name}: {path!r} lies outside {root}; give it with --{name}")
+        raise ValueError(f"{name}: {path!r} lies outside {root}; use --{name}")
     return full
 
 
 def _list(name: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise ValueError(f"{name} is a list of words in quotes")
+        raise ValueError(f"{name} must be a list of quoted strings")
     return value
 
 

@@ -43,10 +43,11 @@ def report(
     pager: PagerOption = False,
     source_root: SourceRootOption = None,
 ) -> None:
-    """Show all about one PTX file, or say what became of a build: which kernels changed, by what.
+    """Report everything about one PTX file, or which kernels a build changed, and how.
 
-    The page needs no network: the PTX with every rewrite, the lanes and memory lines of each
-    access, which lane serves which, the proofs. Rewrites are those of optimize --mode force.
+    The page needs no network. It shows the PTX with every rewrite, the lanes and memory lines of
+    each access, the source lane of each shuffle, and the proofs. Rewrites are those of optimize
+    --mode force.
 
     \b
       ptxsw report jacobi.ptx --html jacobi.html

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 FORMAT = OptionRow(
     "format",
     ("--format",),
-    "How to print it.",
+    "Output format.",
     choices=("text", "json", "markdown"),
 )
 HTML = OptionRow("html", ("--html",), "Write one self-contained page.", "OUT.html")
 CORRECTNESS = OptionRow(
-    "correctness", ("--correctness",), "Say which faults are proved absent, as check does.",
+    "correctness", ("--correctness",), "List the faults that are proved absent, as check does.",
     kind=bool,
 )  # fmt: skip
 CODE = replace(SCHEME, help="Code for the rewrites, as for optimize.")
@@ -71,7 +71,7 @@ def run(
     """Shows one file, or sums up a report or a directory of them. Raises CommandError, PtxError,
     OSError."""
     if html is not None and format != "text":
-        raise CommandError("--html and --format both say how to show it: give one of them")
+        raise CommandError("--html and --format exclude each other: use one of them")
     shape = None if block is None else block_shape(block)
     names = None if rewrites is None else named_rewrites(rewrites)
     roots = source_roots(roots)
@@ -144,7 +144,7 @@ def _sum_up(build: Build, name: str, html: str | None, format: str, pager: bool)
     for problem in build.problems:
         sys.stderr.write(f"{problem}\n")
     if not build.reports and not build.problems:
-        raise CommandError(f"{name}: there is no report (*.json) in it")
+        raise CommandError(f"{name}: it contains no report (*.json)")
     if format == "json":
         write_exact(sys.stdout, as_json(summary_json(build)))
     elif build.reports:

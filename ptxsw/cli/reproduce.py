@@ -36,20 +36,20 @@ def reproduce(
     ] = What.all,
     operator: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="One of the paper's operators; again for more."),
+        typer.Option(metavar="NAME", help="One of the paper's operators; repeatable."),
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
 ) -> None:
-    """Show the figures of the paper that shuffles come from, beside ours.
+    """Reproduce the figures of the shuffle paper, beside ours.
 
-    The paper is "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code" (CC 2023); its
-    operators come with ptxsw, so nothing else is needed, and no GPU. table2: shuffles among loads,
-    their mean distance, and how long the analysis takes. figure2: how fast each operator is with
-    shuffles (PTXASW), without the loads of corner lanes (NO CORNER), and without all loads that
-    shuffles serve (NO LOAD), as it was timed and as it is predicted. figure3: what held them up.
-    Without an argument: all three, in a few minutes.
+    The paper is "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code" (CC 2023). Its
+    operators come with ptxsw, so you need nothing else, and no GPU. table2: shuffles among loads,
+    their mean distance, and the time of the analysis. figure2: the measured and predicted speed of
+    each operator with shuffles (PTXASW), without the loads of corner lanes (NO CORNER), and without
+    all loads that shuffles replace (NO LOAD). figure3: what the warps waited for. Without an
+    argument: all three, in a few minutes.
 
-    Exit 0: each figure of table2 is the paper's, or the reason is told; 1: one has no reason.
+    Exit 0: each figure of table2 is the paper's or has a reason; 1: one has no reason.
 
     \b
       ptxsw reproduce table2
@@ -64,7 +64,7 @@ def reproduce(
 
     unknown = sorted(set(operator or ()) - TABLE_2.keys())
     if unknown:
-        raise CommandError(f"no operator {unknown[0]!r}; there are: {', '.join(TABLE_2)}")
+        raise CommandError(f"no operator {unknown[0]!r}; available: {', '.join(TABLE_2)}")
     names = [name for name in TABLE_2 if not operator or name in operator]
     timed = [name for name in names if any(log.operator == name for log in logs())]
     if what in (What.figure2, What.figure3) and not timed:

@@ -23,9 +23,9 @@ def toolkit(
     cuda: Annotated[Path, typer.Argument(metavar="CUDA", help="A CUDA toolkit.")],
     destination: Annotated[Path, typer.Argument(metavar="DEST", help="Where to put its shadow.")],
 ) -> None:
-    """Make a shadow of a CUDA toolkit with the stand-in as its ptxas.
+    """Make a shadow of a CUDA toolkit with the wrapper as its ptxas.
 
-    All but bin/ptxas are links; the toolkit itself is not touched. Doing it again is harmless.
+    Everything but bin/ptxas is a link; the toolkit itself does not change. You can run it again.
 
     \b
       ptxsw toolkit /usr/local/cuda ~/cuda-ptxsw
@@ -37,7 +37,7 @@ def toolkit(
         tree = make_toolkit(cuda, destination)
     except ToolkitError as error:
         raise CommandError(str(error)) from error
-    typer.echo(f"{tree}/bin/ptxas is the stand-in; everything else is {cuda}'s")
+    typer.echo(f"{tree}/bin/ptxas is the wrapper; everything else is {cuda}'s")
 
 
 class Tool(StrEnum):
@@ -65,10 +65,10 @@ def env(
         ),
     ],
 ) -> None:
-    """Print the lines that lead a build tool to the stand-in.
+    """Print shell commands that make a build tool use the wrapper.
 
-    They set variables of this shell. A new shell, or unsetting them, undoes it. Those for
-    sccache-dist belong into sccache's configuration.
+    They set variables of this shell. Unset them, or open a new shell, to undo it. Those for
+    sccache-dist belong in sccache's configuration.
 
     \b
       eval "$(ptxsw env nvcc)"
@@ -85,7 +85,7 @@ def env(
 
 @app.command()
 def doctor() -> None:
-    """Say which ptxas would be used, which settings are in effect, and what is wrong."""
+    """Report which ptxas a build would use, which settings are in effect, and what is wrong."""
     from ptxsw.build.doctor import examine
 
     findings = [*examine(os.environ), *_project(), *_unknown_to_pipeline()]
@@ -94,7 +94,7 @@ def doctor() -> None:
         mark = " " if finding.good else "!"
         typer.echo(f"{mark} {finding.subject.ljust(width)}  {finding.value}")
     if not all(finding.good for finding in findings):
-        typer.echo("The lines marked ! say what is wrong.")
+        typer.echo("Lines marked ! need attention.")
         raise typer.Exit(1)
     typer.echo("Nothing is wrong.")
 
@@ -136,14 +136,14 @@ def _unknown_to_pipeline() -> Iterator[Diagnosis]:
 cache_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Show what the stand-in keeps, or delete it.",
+    help="Show what the wrapper has cached, or delete it.",
 )
 app.add_typer(cache_app, name="cache")
 
 
 @cache_app.command()
 def info() -> None:
-    """Print where the answers and the results of tune are, how many, and their size."""
+    """Print where the cache and the results of tune are, and their sizes."""
     cache = _cache()
     typer.echo(f"{cache.directory}: {cache.tally()}")
     from ptxsw.toolchain.settings import tuned_file
@@ -160,9 +160,9 @@ def info() -> None:
 
 @cache_app.command()
 def clear() -> None:
-    """Remove all answers, and what ptxas was asked to count. What tune has measured stays."""
+    """Delete all cached results and counts. Measurements of tune stay."""
     cache = _cache()
-    typer.echo(f"{cache.directory}: {cache.clear()} answers removed")
+    typer.echo(f"{cache.directory}: {cache.clear()} results deleted")
 
 
 def _cache() -> Cache:

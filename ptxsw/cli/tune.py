@@ -22,33 +22,35 @@ def tune(
     launch: LaunchOption = None,
     arch: Annotated[
         str | None,
-        typer.Option(metavar="sm_XX", help="What the build compiles for. Default: the device's."),
+        typer.Option(metavar="sm_XX", help="Target of the build. Default: the device's own."),
     ] = None,
     block: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="X[xY[xZ]]", help="Threads of a block in invented launches; again for more."
+            metavar="X[xY[xZ]]", help="Shape of a block in invented launches; repeatable."
         ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=3, metavar="N", help="Of each of two series.")] = 15,
-    device: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU.")] = 0,
+    samples: Annotated[
+        int, typer.Option(min=3, metavar="N", help="Samples in each of two series.")
+    ] = 15,
+    device: Annotated[int, typer.Option(min=0, metavar="N", help="Number of the GPU.")] = 0,
     assume: AssumeOption = None,
-    store: Annotated[bool, typer.Option(help="Keep the choice.")] = True,
+    store: Annotated[bool, typer.Option(help="Store the choice.")] = True,
     csv: Annotated[
-        Path | None, typer.Option(metavar="OUT.csv", help="Write all measurements there.")
+        Path | None, typer.Option(metavar="OUT.csv", help="Write all measurements to this file.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="OUT.png|OUT.svg", help="Speed-ups as bars.")
+        Path | None, typer.Option(metavar="OUT.png|OUT.svg", help="Draw the speed-ups as bars.")
     ] = None,
 ) -> None:
     """Measure on a GPU which rewrites make each kernel fastest, and remember the result.
 
-    Every variant has to give the original's results bit for bit, and is timed beside it. From then
-    on, optimize in mode auto and the stand-in use the fastest variant of this kernel for this
+    Every variant must give the original's results bit for bit, and takes turns with it. From then
+    on, optimize in mode auto and the wrapper use the fastest variant of this kernel for this
     architecture. If the original was fastest, they leave it alone.
 
-    The choice is kept in tuned.json beside the cache, or in the file that PTXSW_TUNED names. It can
-    be copied to a machine without a GPU, or committed. A kernel is recognised by its own text,
+    The choice is stored in tuned.json beside the cache, or in the file that PTXSW_TUNED names. You
+    can copy it to a machine without a GPU, or commit it. A kernel is recognised by its own PTX,
     whatever else is in its file. Exit 0: measured, 1: a variant gave other results, 2: no GPU or
     bad input.
 

@@ -25,7 +25,7 @@ def _listed(*, default: bool) -> str:
 MODE = OptionRow(
     "mode",
     ("--mode",),
-    "auto: where it pays; force: whatever is proved.",
+    "auto: only gains; force: whatever is proved.",
     choices=("auto", "force"),
 )
 SCHEME = OptionRow(
@@ -43,12 +43,12 @@ FORM = OptionRow(
 KERNEL = OptionRow("kernel", ("--kernel",), "Only this kernel, by its PTX or C++ name.", "NAME")
 PAGER = OptionRow("pager", ("--pager",), "Show long output with PAGER, or less.", kind=bool)
 BLOCK = OptionRow(
-    "block", ("--block",), "Threads of a block. Default: rows of whole warps.", "X[xY[xZ]]"
+    "block", ("--block",), "Shape of a block. Default: rows of whole warps.", "X[xY[xZ]]"
 )
 JOBS = OptionRow(
     "jobs",
     ("-j", "--jobs"),
-    "Processes that share files, or the kernels of a long one. Default: the cores.",
+    "Number of processes, for files or the kernels of a long one. Default: the cores.",
     "N",
     int,
     least=1,
@@ -56,13 +56,13 @@ JOBS = OptionRow(
 ON = OptionRow(
     "on",
     ("--on",),
-    "Workers of a Dask cluster in place of processes.",
+    "Use the workers of a Dask cluster instead of processes.",
     "dask://HOST:PORT",
 )
 REWRITES = OptionRow(
     "rewrites",
     ("--rewrites",),
-    "all (but registers), or some of those that `ptxsw rewrites` prints, by commas.",
+    "all (but registers), or comma-separated names from `ptxsw rewrites`.",
     "LIST",
 )
 LAUNCH = OptionRow("launch", ("--launch",), "Launches to run. Default: invented.", "SPEC.json")
@@ -80,7 +80,7 @@ def workers(jobs: int | None, on: str | None = None) -> Workers:
         from ptxsw.driver.cluster import Cluster, NoCluster
 
         if jobs is not None:
-            raise CommandError("--jobs and --on both say where to work: give one of them")
+            raise CommandError("--jobs and --on exclude each other: use one of them")
         try:
             return Cluster(on)
         except NoCluster as error:
@@ -181,5 +181,5 @@ def _parted(given: str) -> tuple[str, str]:
 def either(option: str, value: str | None, old: str, given: str | None) -> str | None:
     """The value of an option that an older spelling sets as well."""
     if value is not None and given is not None:
-        raise CommandError(f"{old} is the old name of {option}: give one of them")
+        raise CommandError(f"{old} is the old name of {option}: use one of them")
     return given if value is None else value

@@ -56,29 +56,31 @@ def verify(
         str | None,
         typer.Option(
             metavar="sm_XX",
-            help="Have ptxas assemble both for it, and see whether it fused mul and add alike.",
+            help="Assemble both with ptxas, and check whether it fused mul and add alike.",
         ),
     ] = None,
     cubins: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="A.cubin B.cubin", help="As --arch, of what ptxas made of A and B."),
+        typer.Option(
+            metavar="A.cubin B.cubin", help="As --arch, with ptxas's existing output for A and B."
+        ),
     ] = None,
     jobs: JobsOption = None,
     on: OnOption = None,
     accept_runs: Annotated[
         bool,
         typer.Option(
-            "--accept-runs", help="Exit 0, not 3, if there is no proof but runs show no difference."
+            "--accept-runs", help="Exit 0, not 3, if no proof exists but runs show no difference."
         ),
     ] = False,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
 ) -> None:
-    """Prove that two PTX texts do the same, or find a launch that shows a difference.
+    """Prove that two kernels do the same, or find a launch that shows a difference.
 
-    A difference is shown by the smallest launch found, which `ptxsw run --launch` replays. Exit 0:
-    proved, 1: different, 2: bad input (what ptxas refuses, too), 3: not decided. --accept-runs
-    turns 3 into 0 if a launch ran on both texts and runs can show what is open (they cannot show
-    fences, `.nc`, or what other kernels write).
+    If they differ, verify prints the smallest launch found, which `ptxsw run --launch` repeats.
+    Exit 0: proved, 1: different, 2: bad input (also if ptxas rejects it), 3: not decided.
+    --accept-runs turns 3 into 0 if a launch ran on both and runs can show what is unproved (they
+    cannot show fences, `.nc`, or what other kernels write).
 
     \b
       ptxsw verify jacobi.ptx out.ptx
@@ -94,7 +96,7 @@ def verify(
 
     read_once(first, second, launch)
     if cubins is not None and arch is not None and not is_set_by_project(context, "arch"):
-        raise CommandError("--arch and --cubins both say what ptxas made: give one of them")
+        raise CommandError("--arch and --cubins exclude each other: use one of them")
     one, other = read_kernels(first, arch), read_kernels(second, arch)
     spec = launches(launch)
     try:
@@ -118,43 +120,46 @@ def verify(
 @app.command("run")
 def run_(
     file: File,
-    grid: Annotated[str | None, typer.Option(metavar="X[xY[xZ]]", help="Blocks.")] = None,
+    grid: Annotated[
+        str | None, typer.Option(metavar="X[xY[xZ]]", help="Shape of the grid.")
+    ] = None,
     block: Annotated[
-        str | None, typer.Option(metavar="X[xY[xZ]]", help="Threads of a block.")
+        str | None, typer.Option(metavar="X[xY[xZ]]", help="Shape of a block.")
     ] = None,
     launch: Annotated[
         str | None,
         typer.Option(
             metavar="SPEC.json",
-            help="A launch, as `verify` prints it, in place of --grid, --block, --arg, --shared.",
+            help="A launch, as `verify` prints it; replaces --grid, --block, --arg and --shared.",
         ),
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the only one.")
+        str | None, typer.Option(metavar="NAME", help="The kernel. Default: the only one.")
     ] = None,
     arg: Annotated[
         list[str] | None,
         typer.Option(
             metavar="VALUE",
-            help="In order: a number, FILE.npy, zeros:N:f32, iota:N:u32, random:N:f32:SEED.",
+            help="Arguments in order: a number, FILE.npy, zeros:N:f32, iota:N:u32, "
+            "random:N:f32:SEED.",
         ),
     ] = None,
     shared: Annotated[int, typer.Option(min=0, metavar="BYTES", help="Dynamic shared memory.")] = 0,
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Run under a fuzzed schedule.")
     ] = None,
-    races: Annotated[bool, typer.Option(help="Look for races between barriers.")] = False,
+    races: Annotated[bool, typer.Option(help="Detect data races.")] = False,
     steps: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Give up after so many instructions of groups of threads."
+            min=1, metavar="N", help="Stop after this many instructions of thread groups."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the buffers there, as .npy.")
+        Path | None, typer.Option(metavar="DIR", help="Write the buffers to DIR, as .npy.")
     ] = None,
 ) -> None:
-    """Run a kernel without a GPU, and print what it counted.
+    """Run a kernel without a GPU, and print its counts.
 
     \b
       ptxsw run vecadd.ptx --grid 4 --block 128 --arg 512 --arg 1 --arg 1 \\
@@ -165,9 +170,9 @@ def run_(
     from ptxsw.simt.run import LIMIT
 
     if launch is None and (grid is None or block is None):
-        raise CommandError("how many blocks and threads? Give --grid and --block, or --launch")
+        raise CommandError("unknown launch: use --grid and --block, or --launch")
     if launch is not None and (grid or block or arg or shared):
-        raise CommandError("--launch says it all: leave --grid, --block, --arg and --shared out")
+        raise CommandError("--launch replaces --grid, --block, --arg and --shared: leave these out")
     read_once(file, launch)
     text, name = read_kernels(file)
     began = time.monotonic()

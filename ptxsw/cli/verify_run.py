@@ -129,7 +129,7 @@ def _refuse(asked: Question, texts: tuple[str, str]) -> None:
                 for function in module.kernels:
                     function.load_body(function)
                 place = f"{module.source.name}:{wrong[0]}"
-                raise CommandError(f"{place}: ptxas refuses this text: {one_line(wrong[1])}")
+                raise CommandError(f"{place}: ptxas rejects this PTX: {one_line(wrong[1])}")
 
 
 def refusal(text: str) -> tuple[int, str] | None:

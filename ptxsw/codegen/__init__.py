@@ -1,1 +1,1 @@
-"""From changes to edits over spans: all else of a text stays byte for byte."""
+"""From changes to edits over spans; the rest of a text stays the same, byte for byte."""

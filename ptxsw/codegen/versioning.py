@@ -77,7 +77,7 @@ def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
         return "the loop is entered from several places"
     block = cfg.blocks[outside[0]]
     if start <= block.start <= end:
-        return "the code before the loop stands between its blocks"
+        return "the code before the loop lies between its blocks"
     last = cfg.instructions[block.end - 1]
     # Lines before this branch are run exactly when the loop is entered. Before a conditional
     # branch they would also be run by threads that skip the loop, and could fault there.

@@ -1,1 +1,1 @@
-"""Is a kernel right? Rules that prove a fault absent, or show it in a launch that can be run."""
+"""Is a kernel right? Rules that prove a fault absent, or show it in a launch."""

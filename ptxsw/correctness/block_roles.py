@@ -99,9 +99,9 @@ class Roles:
             self._meetings  # noqa: B018 (walks through all states)
         except _Overrun as overrun:
             line = self._subject.line(overrun.args[0])
-            return f"a thread may come to the barrier at line {line} before all others have come"
+            return f"a thread may reach the barrier at line {line} before all others have arrived"
         except TooMany:
-            return "there are too many ways through its barriers"
+            return "there are too many paths through its barriers"
         return ""
 
     @cached_property

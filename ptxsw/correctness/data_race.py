@@ -314,5 +314,5 @@ class _Question:
         where = "" if pair.same_block else " of two blocks"
         more = "" if pair.same_block else self._by_fences
         if one == two:
-            return f"two threads{where} may meet at line {one}{more}"
-        return f"threads{where} may meet at lines {one} and {two}{more}"
+            return f"two threads{where} may access the same byte at line {one}{more}"
+        return f"threads{where} may access the same byte at lines {one} and {two}{more}"

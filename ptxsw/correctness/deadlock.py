@@ -62,7 +62,7 @@ def _odd_barrier(subject: Subject, instruction: Instruction) -> str:
     if "cluster" in modifiers:
         return "barriers of a cluster are not followed"
     if "arrive" in modifiers:
-        return "some threads arrive at this barrier and do not wait"
+        return "some threads only arrive at this barrier"
     operands = instruction.operands
     numbers = operands[1:-1] if "red" in modifiers else operands
     if roles_of(subject) is not None:

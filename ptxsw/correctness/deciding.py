@@ -16,7 +16,7 @@ from ptxsw.correctness.verdict import NOTHING, Checked, Fault, Proof, Verdict, V
 from ptxsw.emulator.budget import OutOfTime
 from ptxsw.report.model import LEVELS
 
-LIMIT = "limit: it took longer than a kernel may"
+LIMIT = "limit: the time for this kernel ran out"
 
 
 def checked(subject: Subject, rules: Iterable[FaultRule] = RULES) -> Checked:
@@ -53,7 +53,7 @@ def _with_reason(verdict: Verdict, proof: Proof | None, not_run: str) -> Verdict
     suspected = proof is not None and proof.open and not proof.unknown
     if verdict.kind is not VerdictKind.UNKNOWN or not suspected or not not_run:
         return verdict
-    return replace(verdict, reason=f"{verdict.reason}; no run tells: {not_run}")
+    return replace(verdict, reason=f"{verdict.reason}; no launch decides it: {not_run}")
 
 
 def _once(faults: Iterable[Fault]) -> Iterator[Fault]:

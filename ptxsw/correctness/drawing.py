@@ -84,4 +84,4 @@ def between(subject: Subject, first: int, second: int) -> str:
     of = "" if source or one is None else " of the PTX"
     if lines[0] < lines[1]:
         return f"between lines {lines[0]} and {lines[1]}{of}"
-    return f"behind line {lines[0]}{of}, before the next iteration comes to line {lines[1]}"
+    return f"behind line {lines[0]}{of}, before the next iteration reaches line {lines[1]}"

@@ -45,13 +45,13 @@ class FaultRule(Struct, frozen=True):
 RULES: tuple[FaultRule, ...] = (
     FaultRule(
         "data-race",
-        "Two threads touch a byte, one of them writes, and nothing orders them.",
+        "Two threads access a byte, at least one writes, and nothing orders them.",
         "no data races",
         "data_race",
     ),
     FaultRule(
         "divergent-barrier",
-        "A barrier that only some threads of a block reach.",
+        "Only some threads of a block reach a barrier.",
         "no divergent barrier",
         "divergent_barrier",
     ),
@@ -63,31 +63,32 @@ RULES: tuple[FaultRule, ...] = (
     ),
     FaultRule(
         "misaligned-access",
-        "An address is no multiple of the size of what is read or written there.",
+        "An address is not a multiple of the access size.",
         "no misaligned access",
         "misaligned_access",
     ),
     FaultRule(
         "index-overflow",
-        "An index of 32 bits wraps for sizes that the kernel admits.",
+        "A 32-bit index wraps for sizes that the kernel admits.",
         "no index overflow",
         "index_overflow",
     ),
     FaultRule(
         "undefined-value",
-        "A register, or a byte of shared or local memory, is used that nothing wrote.",
+        "A register, or a byte of shared or local memory, is used before it is written.",
         "no undefined values",
         "undefined_value",
     ),
     FaultRule(
         "warp-mask",
-        "A warp instruction waits for lanes that do not come, or reads one that is not there.",
-        "lanes that a mask names all come",
+        "A warp instruction waits for lanes that do not arrive, or reads a lane that does not take "
+        "part.",
+        "all lanes named by masks arrive",
         "warp_mask",
     ),
     FaultRule(
         "deadlock",
-        "Threads wait for what cannot come.",
+        "Threads wait for something that cannot happen.",
         "no deadlock",
         "deadlock",
     ),
@@ -99,13 +100,13 @@ RULES: tuple[FaultRule, ...] = (
     ),
     FaultRule(
         "redundant-barrier",
-        "A barrier without which the kernel is still free of races.",
+        "Without this barrier, the kernel is still free of races.",
         "each barrier is needed",
         "redundant_barrier",
     ),
     FaultRule(
         "ptxas-warning",
-        "ptxas could not keep asynchronous products apart, or a register budget.",
+        "ptxas serialized asynchronous products, or ignored a register budget.",
         "no warnings of ptxas",
         "ptxas_warning",
     ),

@@ -100,10 +100,10 @@ class _Proving:
         line = self._subject.line(access.index)
         unsized = access.space != "param" and (place is None or place.size is None)
         if unsized and self._subject.function.kind != "entry":
-            return f"the pointer at line {line} is one that its caller gives"
+            return f"the pointer at line {line} comes from the caller"
         if place is None:
             if access.space in ("shared", "local", "const"):
-                return f"the address at line {line} is not built on one array"
+                return f"the address at line {line} does not derive from one array"
             return self._elsewhere(access, line)
         if place.size is None:
             return ""  # not asked
@@ -124,7 +124,7 @@ class _Proving:
             return f"the address at line {line} may be in several arrays"
         if self._subject.launch is None:
             return ""
-        return f"the pointer at line {line} is no argument of the launch"
+        return f"the pointer at line {line} is not an argument of the launch"
 
     def _within(self, access: Access, place: InArray, size: int) -> None:
         """Show that an access is within its array, or note it as a suspect."""

@@ -26,14 +26,14 @@ _LINE = pattern(r"around line (\d+)")
 _FUNCTION = pattern(r"\s*in (?:the )?function '([^']+)'")
 
 _ADVICE = {
-    "C7508": "Say how many threads a block has, and how many blocks a multiprocessor holds at "
-    "least: `__launch_bounds__(threads, 1)`, so that ptxas knows the registers at entry.",
+    "C7508": "Declare the block size and the minimum number of resident blocks, "
+    "`__launch_bounds__(threads, 1)`, so that ptxas knows the register count at entry.",
     "C7511": "Use a smaller tile, or more warpgroups for it.",
 }
 _INJECTED = ("C7517", "C7519")  # it waits where the text does not: right, and slower
 _FENCES = (
-    "Touch the registers of the sum only before `wgmma.fence` and behind `wgmma.wait_group`, and "
-    "keep the products of a stage in one straight piece of code."
+    "Use the accumulator registers only before `wgmma.fence` and after `wgmma.wait_group`, and "
+    "keep the products of a stage in straight-line code."
 )
 
 
@@ -45,7 +45,7 @@ def prove(subject: Subject) -> Proof:
     """What ptxas says, on the first instruction that it may mean: it names none."""
     arch = next((t for t in subject.module.targets if t.startswith("sm_")), None)
     if arch is None:
-        return Proof(unknown="the text names no target")
+        return Proof(unknown="the PTX has no target")
     said = _said(subject.module.source.text, arch)
     if isinstance(said, str):
         return Proof(unknown=said)
@@ -87,9 +87,9 @@ def _said(text: str, arch: str) -> Said | str:
     try:
         messages = assemble(text, arch).messages
     except NoPtxas:
-        return "there is no ptxas to ask"
+        return "no ptxas is installed"
     except AssemblyError as error:
-        return f"ptxas does not take the text: {str(error).splitlines()[0]}"
+        return f"ptxas rejects the PTX: {str(error).splitlines()[0]}"
     found: dict[str, list[tuple[str, str]]] = {}
     for kernel, code, words in _read(messages):
         if code not in [earlier for earlier, _ in found.setdefault(kernel, [])]:

@@ -14,7 +14,7 @@ _WORDS = {
     Origin.LAST_ITERATION: "depends on the count of a loop that threads leave at different times",
     Origin.LOOP_VALUE: "changes in a loop in a way that is not followed",
     Origin.LAST_LOOP_VALUE: "changes in a loop in a way that is not followed",
-    Origin.MERGED: "depends on the way that a thread took",
+    Origin.MERGED: "depends on the path that a thread took",
     Origin.UNDEFINED: "was never written",
 }
 

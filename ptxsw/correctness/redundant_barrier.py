@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ptxsw.correctness.runs_without import Runs
 
 RULE = "redundant-barrier"
-_WHAT = "Without this barrier the kernel is still free of races."
-_ADVICE = "Take it out, or keep it for what it costs: it orders nothing that other barriers do not."
+_WHAT = "Without this barrier, the kernel is still free of races."
+_ADVICE = "Remove it, or accept its cost: it orders nothing that other barriers do not."
 _RELEASING = frozenset({"release", "acquire", "acq_rel", "sc", "volatile", "mmio"})
 _MOST_BARRIERS = 24
 
@@ -61,8 +61,8 @@ def prove(subject: Subject) -> Proof:
             faults.append(Fault(RULE, "note", copies[0], _WHAT, _ADVICE))
         elif not answer:
             line = subject.line(copies[0])
-            unknown = why or f"what the barrier at line {line} keeps apart is unknown"
-    reason = f"each keeps accesses apart, {proved_for(subject)}"
+            unknown = why or f"what the barrier at line {line} separates is unknown"
+    reason = f"each separates accesses, {proved_for(subject)}"
     needs = needs if faults else frozenset({"divergent-barrier"})
     return Proof((), "" if faults else unknown, reason, needs=needs, faults=tuple(faults))
 

@@ -37,8 +37,8 @@ def in_step(subject: Subject, first: int, second: int) -> Fault:
     lines = f"lines {subject.line(one)} and {subject.line(two)} of the PTX"
     return Fault(
         "data-race", "warning", one,
-        f"lanes of a warp exchange data by {lines} without `__syncwarp()`: right where they run in "
-        f"step, as before sm_{INDEPENDENT}, and not since",
+        f"lanes of a warp exchange data by {lines} without `__syncwarp()`: correct if they run in "
+        f"lockstep, as before sm_{INDEPENDENT}, and not since",
         "put `__syncwarp()` between the reads and the writes, or use shuffles",
-        two, measure="needs lanes in step", in_step=True,
+        two, measure="needs lanes in lockstep", in_step=True,
     )  # fmt: skip

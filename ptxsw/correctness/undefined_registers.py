@@ -56,7 +56,7 @@ def unwritten(subject: Subject, rule: str) -> Unwritten:
         subject.module, subject.whole, budget_s=subject.budget.seconds / 6, follow=names
     )
     if trace.statistics.timed_out:
-        return Unwritten(unknown="limit: it took longer than a kernel may")
+        return Unwritten(unknown="limit: the time for this kernel ran out")
     condition = ""
     if given and all(_lane_0_has_written(trace, at) for at in given):
         reads = _reads(cfg, given)

@@ -87,7 +87,7 @@ def _reads(subject: Subject) -> tuple[list[Read], str]:
         for view in access.variants:
             for place in arrays.places(view.address, (*view.conditions, view.guard)):
                 if place is None or not size:
-                    return reads, f"the address at line {line} is not built on one array"
+                    return reads, f"the address at line {line} does not derive from one array"
                 reads.append((access, place, size))
     return reads, ""
 

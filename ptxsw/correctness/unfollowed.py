@@ -56,7 +56,7 @@ def unfollowed(subject: Subject, descriptors: bool = True) -> str:
         if why:
             return f"{why} (line {subject.line(index)})"
     if cfg.irreducible:
-        return "its branches make no loops that can be followed"
+        return "its branches form no loops that can be followed"
     return ""
 
 
@@ -87,7 +87,7 @@ def _made_of(atoms: Iterable[Term]) -> str:
     if origins & {Origin.MERGED, Origin.ENTRY}:
         return "comes by several paths"
     if Origin.UNDEFINED in origins:
-        return "is made of a register that nothing wrote"
+        return "depends on a register that nothing wrote"
     if any(atom.kind is op.FLOAT for atom in atoms):
         return "is computed from floating-point numbers"
     return "was not shown to be in bounds"

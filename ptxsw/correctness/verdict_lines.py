@@ -13,7 +13,7 @@ from ptxsw.correctness.verdict import NOTHING, Assumption, VerdictKind
 from ptxsw.ptx.cxx_names import readable
 from ptxsw.report.model import Kernel, Verdict
 
-_UNUSED = "a dimension that it never reads is 1"
+_UNUSED = "assuming that dimensions it never reads are 1"
 """The assumption that a user may not expect: others are in the documentation and in the JSON."""
 
 

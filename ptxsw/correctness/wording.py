@@ -28,7 +28,7 @@ def fault_of(subject: Subject, evidence: ShownFault, launch: Launch, condition: 
     in_step = not evidence.same and _runs_in_step(subject, evidence, launch)
     if in_step:
         level = "warning"
-        what += ": right where the lanes of a warp run in step, as before "
+        what += ": correct if the lanes of a warp run in lockstep, as before "
         what += f"sm_{INDEPENDENT}, and not since"
         advice = f"put `__syncwarp()` {between(subject, *_in_order(evidence))}"
     if condition:
@@ -101,17 +101,20 @@ def _said(subject: Subject, evidence: ShownFault) -> tuple[str, str]:
         return _race(subject, evidence)
     what = evidence.said
     if isinstance(evidence.error, Poisoned) and evidence.rule == "warp-mask":
-        what = f"{_thread(evidence.places[0])} reads from a lane that is not there, and uses that"
+        what = (
+            f"{_thread(evidence.places[0])} reads from a lane that does not take part, and uses "
+            f"the value"
+        )
     return what, _ADVICE[evidence.rule]
 
 
 _ADVICE = {
-    "divergent-barrier": "move the barrier to where all threads of the block come by",
-    "warp-mask": "let all lanes that the mask names come to it, and take part themselves",
-    "out-of-bounds": "guard the access, or make the array longer",
-    "misaligned-access": "access fewer bytes at a time, or make all lanes begin at a multiple",
-    "undefined-value": "write what it is computed from on all paths, for all sizes",
-    "deadlock": "let all threads that are waited for come by, and write what they wait for",
+    "divergent-barrier": "move the barrier to a place that all threads of the block reach",
+    "warp-mask": "let exactly the lanes named by the mask reach it",
+    "out-of-bounds": "guard the access, or enlarge the array",
+    "misaligned-access": "use narrower accesses, or align the address of every lane",
+    "undefined-value": "initialize the value on all paths, for all sizes",
+    "deadlock": "let all awaited threads arrive, and write what the others wait for",
 }
 
 
@@ -139,13 +142,13 @@ def _mend(subject: Subject, evidence: ShownFault) -> str:
     if evidence.other is not None and _updates(subject, evidence.index, evidence.other):
         same = _memory(subject, evidence.index) == _memory(subject, evidence.other)
         if same:
-            return "update it by an atomic operation"
+            return "update it with an atomic operation"
         if not evidence.shared:
             return "write the results to another array"
     if later.block != earlier.block:
         return (
-            "let each block write elements of its own, use an atomic operation, "
-            "or leave what follows to another launch"
+            "let each block write its own elements, use an atomic operation, or "
+            "move the later part to another launch"
         )
     if evidence.other is None or evidence.index == evidence.other:
         return "let one thread write it, or use an atomic operation"

@@ -1,1 +1,1 @@
-"""What a kernel costs: an account of figures, from a trace, a launch, or what ptxas made of it."""
+"""The cost of a kernel: an account of figures, from a trace, a launch, or ptxas's output."""

@@ -168,7 +168,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
     except ptxas.NoCodeForTarget as error:
         raise NotCounted(str(error)) from error
     except ptxas.AssemblyError as error:
-        raise RefusedByPtxas(f"ptxas refuses it: {' '.join(str(error).split())[:200]}") from error
+        raise RefusedByPtxas(f"ptxas rejects it: {' '.join(str(error).split())[:200]}") from error
     except subprocess.TimeoutExpired as error:
         program = Path(error.cmd[0]).name
         raise RefusedByPtxas(f"{program} took more than {_PATIENCE:.0f} s for its code") from error

@@ -140,7 +140,7 @@ def _architecture(cubin: bytes) -> int:
 
 def _elf(cubin: bytes) -> _Elf:
     if cubin[:5] != b"\x7fELF\x02":
-        raise BadCubin("this is no ELF file of 64 bits, as cubins are")
+        raise BadCubin("this is not a 64-bit ELF file")
     start = struct.unpack_from("<Q", cubin, 40)[0]
     count, names = struct.unpack_from("<HH", cubin, 60)
     if not count:

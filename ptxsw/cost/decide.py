@@ -165,8 +165,8 @@ def decide(before: Account, after: Account, falls: float = FALLS) -> Decision:
         pairs = zip(after.cases, before.cases, strict=True)
         longer = _longer_waits(before, after)
         if not longer and all(dominates(new.ends, old.ends, falls) for new, old in pairs):
-            return Decision(True, PTXAS, f"by what ptxas makes of it: {change}", before, after)
-        reason = f"by what ptxas makes of it, it does not certainly pay: {change}{longer}"
+            return Decision(True, PTXAS, f"by ptxas's output: {change}", before, after)
+        reason = f"no clear gain in ptxas's output: {change}{longer}"
         return Decision(False, PTXAS, reason, before, after)
     if _gains(before, after, falls):
         reason = f"although {lost}. It gains whatever overlaps: {change}"
@@ -181,11 +181,11 @@ def _lost(before: Account, after: Account) -> str | None:
         threads = lost[0]
         share = f"{100 * after.occupancy[threads]:.0f} % of the warps are resident"
         return (
-            f"ptxas takes {after.registers} registers for it in place of {before.registers}: "
-            f"{share} in place of {100 * before.occupancy[threads]:.0f} % (blocks of {threads})"
+            f"ptxas needs {after.registers} registers instead of {before.registers}: "
+            f"{share} instead of {100 * before.occupancy[threads]:.0f} % (blocks of {threads})"
         )
     if after.local > before.local:
-        return f"ptxas spills {after.local} bytes a thread for it in place of {before.local}"
+        return f"ptxas spills {after.local} bytes per thread instead of {before.local}"
     return None
 
 
@@ -223,7 +223,7 @@ def _change(before: Account, after: Account) -> str:
             before.wavefronts.low,
             after.wavefronts.low,
         ),
-        ("cycles of an SM at least", before.ends.busiest, after.ends.busiest),
+        ("SM cycles at least", before.ends.busiest, after.ends.busiest),
         ("at most", before.ends.sum, after.ends.sum),
     )
     is_open = before.ends.is_open or after.ends.is_open

@@ -165,7 +165,7 @@ def _busy_cycles(gpu: Gpu, account: Account) -> Mapping[str, tuple[Interval, str
         "shared": (account.passes * LINE / gpu.of("shared"), "bank passes"),
         "l1": (greatest((by_lanes, by_bytes)), "global accesses"),
         "tensor": (tensor, "products of matrices"),
-        **{name: (cycles, "one after the other") for name, cycles in account.others.items()},
+        **{name: (cycles, "one after another") for name, cycles in account.others.items()},
     }
 
 

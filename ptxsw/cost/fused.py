@@ -32,11 +32,11 @@ _SECONDS: Final = 300.0  # of each program that is run
 
 
 def assembled(text: str, name: str, arch: str) -> MachineCode:
-    """What ptxas makes of the kernels of a text for an architecture such as "sm_80". Raises
+    """ptxas's output for the kernels of a text, for an architecture such as "sm_80". Raises
     ParseError, NoPtxas and AssemblyError."""
     module = parse(text, name)
     made = sass.read(text, arch, name=name, timeout=_SECONDS)
-    unknown = made.note if made.note else "ptxas made no such kernel"
+    unknown = made.note if made.note else "ptxas's output has no such kernel"
     if made.note:
         return {function.name: unknown for function in module.kernels}
     kernels = {kernel.name: arithmetic(kernel) for kernel in made.kernels}
@@ -44,17 +44,17 @@ def assembled(text: str, name: str, arch: str) -> MachineCode:
 
 
 def given(text: str, name: str, data: bytes) -> MachineCode:
-    """The same of a cubin that was made of a text. Raises ParseError and BadCubin."""
+    """The same for a cubin that was assembled from a text. Raises ParseError and BadCubin."""
     parsed = cubin.read(data)
     module = parse(text, name)
     codes = {function.name: function.code for function in parsed.functions}
     target = _target(module, parsed.arch)
     try:
         again, code = sass.codes(text, target, timeout=_SECONDS), assembled(text, name, target)
-        why = f"this ptxas makes other code of the text for {target} than the cubin holds"
+        why = f"this ptxas generates different code for {target} than the cubin contains"
     except (NoPtxas, AssemblyError, TimeoutExpired) as error:
         again, code = {}, {}
-        why = f"to find places in the text, it is assembled again: {str(error).splitlines()[0]}"
+        why = f"to find places in the PTX, it is assembled again: {str(error).splitlines()[0]}"
     nothing = _nothing_fused(data, module)
     told: dict[str, Arithmetic | str] = {}
     for function in module.kernels:

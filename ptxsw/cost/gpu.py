@@ -142,7 +142,7 @@ def find(name: str) -> Gpu:
     for gpu in gpus().values():
         if _plain(gpu.name) == wanted:
             return gpu
-    raise UnknownGpu(f"no GPU {name!r} is described; there are {', '.join(_files())}")
+    raise UnknownGpu(f"unknown GPU {name!r}; known: {', '.join(_files())}")
 
 
 @lru_cache(maxsize=8)
@@ -157,7 +157,7 @@ def of_target(target: str | None) -> Gpu:
                 return gpu.as_architecture(name)
     architectures = sorted((a for gpu in gpus().values() for a in gpu.architectures), key=_number)
     raise UnknownGpu(
-        f"no GPU of {target or 'this target'} is described; there are {', '.join(architectures)}"
+        f"no known GPU of {target or 'this target'}; known: {', '.join(architectures)}"
     )
 
 
@@ -195,7 +195,7 @@ def _read(path: str) -> Gpu:
 
 def _problems(gpu: Gpu) -> list[str]:
     problems = [
-        f"{name!r} is no architecture; write one such as sm_80"
+        f"{name!r} is not an architecture; use one such as sm_80"
         for name in (gpu.arch, *gpu.architectures)
         if plain_name(name) != name
     ]
@@ -215,7 +215,7 @@ def _problems(gpu: Gpu) -> list[str]:
         elif (figure.low is None) != (figure.high is None):
             problems.append(f"{name} needs both low and high")
         elif not 0 < (figure.value or figure.low or 0) <= (figure.value or figure.high or 0):
-            problems.append(f"{name} has to be above 0, and low no more than high")
+            problems.append(f"{name} must be above 0, and low no more than high")
         elif (figure.value or figure.high or 0) > _LARGEST:
             problems.append(f"{name} is too large for its unit")
         elif not figure.source or not all(1 <= n <= len(gpu.sources) for n in figure.source):

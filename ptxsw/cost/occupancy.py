@@ -115,7 +115,7 @@ def limits(target: str) -> Limits:
     name = plain_name(target)
     own = None if name is None else _limits(name)
     if own is None:
-        raise UnknownTarget(f"no limits are known for {target!r}; known are {', '.join(targets())}")
+        raise UnknownTarget(f"no limits are known for {target!r}; known: {', '.join(targets())}")
     return own
 
 

@@ -105,7 +105,7 @@ def read(
         if _codes(marked) == _codes(plain):
             plain = marked
         else:
-            problem = "ptxas makes other code with -lineinfo: PTX lines are not known"
+            problem = "ptxas generates different code with -lineinfo: PTX lines are unknown"
     resources = {r.kernel: r for r in result.resources}
     listing, note = (_decoded(plain) if briefly else None), ""
     if listing is None:

@@ -77,7 +77,7 @@ class CostGate:
             except (NotCounted, UnknownTarget) as error:
                 reason = str(error)
         kept = _by_own_counts(texts, base)
-        said = f"by the rewrites' own counts; their cost in registers is not known: {reason}"
+        said = f"by the rewrites' own counts; their register cost is not known: {reason}"
         why = {number: _unknown_gain(texts[number], reason) for number in rest}
         return Weighed(kept, why, Decision(kept > 0, COUNTS, said))
 
@@ -189,5 +189,5 @@ def _by_own_counts(texts: Sequence[WeighedText], base: int) -> int:
 
 def _unknown_gain(text: WeighedText, reason: str) -> str:
     if text.cycles is None or text.cycles < 0:
-        return f"its cost in registers is not known: {reason}"
-    return f"by its own counts it saves nothing, and ptxas cannot be asked: {reason}"
+        return f"its register cost is not known: {reason}"
+    return f"by its own counts it saves nothing, and ptxas is not available: {reason}"

@@ -1,1 +1,1 @@
-"""The steps from a text to a report and a rewritten text, kernel by kernel."""
+"""The steps from PTX to a report and rewritten PTX, kernel by kernel."""

@@ -47,7 +47,7 @@ def required(names: str | None) -> frozenset[str]:
     a name nobody knows, and for a rule that proves nothing."""
     wanted = frozenset[str]() if names is None else _named(names)
     if strange := sorted(wanted - groups()["correctness"]):
-        raise ValueError(f"{strange[0]} is no rule of correctness: it proves nothing absent")
+        raise ValueError(f"{strange[0]} is not a correctness rule: it proves nothing absent")
     return wanted
 
 
@@ -58,7 +58,7 @@ def _named(names: str | Collection[str]) -> frozenset[str]:
         full = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
         if name not in known and full not in known["all"]:
             every = ", ".join(sorted(known["all"]))
-            raise ValueError(f"there is no rule {full}; known are {every}")
+            raise ValueError(f"there is no rule {full}; known: {every}")
         out |= known.get(name, frozenset({full}))
     return out
 
@@ -70,7 +70,7 @@ def rule_pages() -> list[RulePage]:
     page_of = pages()
     rules = [(rule.name, rule.summary, "performance") for rule in PERFORMANCE]
     rules += [(rule.full_name, rule.summary, "correctness") for rule in CORRECTNESS]
-    rules += [(RESOURCES, "A kernel uses more of the hardware than was pinned.", "performance")]
+    rules += [(RESOURCES, "A kernel uses more than its pinned resources.", "performance")]
     return [RulePage(name, summary, page_of.get(name, ""), group) for name, summary, group in rules]
 
 

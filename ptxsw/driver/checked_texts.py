@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Text = tuple[tuple[Edit, ...], Module]
 
 
-UNCHECKED = "the text written for it could not be proved right"
+UNCHECKED = "the new PTX could not be proved equal"
 
 
 class CheckedTexts:
@@ -85,7 +85,7 @@ class CheckedTexts:
         try:
             return since, parse(rewritten(each.excerpt.module.source, since))
         except ParseError as error:  # not the input's fault, as it is elsewhere
-            raise AssertionError(f"what {one.name} wrote is no PTX: {error.message}") from error
+            raise AssertionError(f"what {one.name} wrote is not PTX: {error.message}") from error
 
     def _keep(self, each: KernelState, attempt: Attempt, text: Text, *, checked: bool) -> None:
         number = len(each.attempts) - 1

@@ -50,22 +50,22 @@ def check(
 
     Args:
         text: The PTX.
-        name: What messages call it.
+        name: Its name in messages.
         select: Rules or groups of them, as a collection or a text with commas: "performance" (the
             default), "correctness", "all", or names as in `ptxsw rule`.
         block: Threads along x, y and z (or fewer axes) of kernels without `.reqntid`.
         ptxas: Ask ptxas for registers and spills, if there is one.
-        launches: By a kernel's PTX or C++ name ("" for the only one): how often it executes what,
-            and how large its buffers are.
-        sources: What things are called in the sources.
-        seconds: CPU time that the rules of correctness may take for one kernel; past it they
-            answer "unknown".
+        launches: By a kernel's PTX or C++ name ("" for the only kernel): its execution counts
+            and the sizes of its buffers.
+        sources: Names from the source files.
+        seconds: CPU time per kernel for the correctness rules; after that, the verdict is
+            "unknown".
         accesses: Give each kernel its `accesses` even if only rules of correctness are selected.
-        jobs: Processes, or a cluster, among which kernels are divided.
+        jobs: Number of processes, or a cluster, that share the kernels.
         finished: Is called after each kernel with how many are done, of how many, and its report.
 
     Raises:
-        ParseError: If the text is no PTX.
+        ParseError: If the text is not PTX.
         ValueError: For an unknown rule, or a block of no or too many threads.
     """
     begin = perf_counter()

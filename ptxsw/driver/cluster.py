@@ -31,7 +31,7 @@ class Cluster:
         """Of an address such as "dask://host:8786". Raises NoCluster."""
         host = address.removeprefix(SCHEME)
         if host == address or not host:
-            raise NoCluster(f"{address} is no address of a cluster: {SCHEME}HOST:PORT")
+            raise NoCluster(f"{address} is not a cluster address: {SCHEME}HOST:PORT")
         try:
             import distributed
         except ModuleNotFoundError as error:
@@ -41,7 +41,7 @@ class Cluster:
         try:
             self._client = connect(f"tcp://{host}", timeout=_PATIENCE)
         except (OSError, ValueError) as error:
-            raise NoCluster(f"no scheduler of Dask answers at {host}") from error
+            raise NoCluster(f"no Dask scheduler answers at {host}") from error
         versions: Mapping[str, str] = self._client.run(_version, on_error="return")
         if not versions:
             raise NoCluster(f"the cluster at {host} has no workers")

@@ -57,7 +57,7 @@ class Profitability:
         from ptxsw.cost.counted import cannot_count
 
         reason = cannot_count(self._arch)
-        return None if reason is None else f"its cost in registers is not known: {reason}"
+        return None if reason is None else f"its register cost is not known: {reason}"
 
     def is_weighed(self, one: Rewrite) -> bool:
         """Is what a rewrite makes weighed before it is checked?"""
@@ -118,9 +118,9 @@ class Profitability:
         was, now = (round(counted.instructions) for counted in answer)
         reason = ""
         if now > was:
-            reason = f"ptxas makes more of it for {asked}: {was} to {now} instructions"
+            reason = f"ptxas's output gets longer for {asked}: {was} to {now} instructions"
         elif now == was and any(change.shortens for change in each.attempts[-1].changes):
-            reason = f"ptxas makes no less of it for {asked}: {was} instructions"
+            reason = f"ptxas's output gets no shorter for {asked}: {was} instructions"
         if reason:
             each.drop(number, reason)
             each.return_to(len(each.states) - 1)

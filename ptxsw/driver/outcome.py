@@ -232,7 +232,7 @@ def failed_report(module: Module, function: Function, failed: Failure) -> model.
 
 # ---------------------------------------------------------------- before anything is known
 
-_NO_TIME = "the time for the file was over before this kernel was finished"
+_NO_TIME = "the time for the file ran out before this kernel was finished"
 _LOADS = pattern(
     r"""//[^\n]* | /\*.*?\*/
       | (?<![\w.$%]) (?P<load>ld\.(?![\w.:]*\b(?:param|shared|local|const)\b))""",

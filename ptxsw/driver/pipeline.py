@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Result(InNotebooks, Documented, frozen=True):
-    """What `optimize` made of a text."""
+    """The result of `optimize`."""
 
     text: str
     """The rewritten text; the very input where nothing was rewritten."""
@@ -87,18 +87,17 @@ def analyze(
 
     Args:
         text: The PTX.
-        name: What messages call it.
+        name: Its name in messages.
         kernel: Only the kernels of this PTX or C++ name.
         block: Threads along x, y and z (or fewer axes) of kernels without `.reqntid`; None: rows of
             the block hold whole warps.
-        launches: By kernel ("" for the only one): how often loops run, in a `Launch`.
-        watch: Is told of each kernel that is finished.
-        jobs: Processes, or a cluster, among which kernels are divided.
+        launches: A `Launch` by kernel name ("" for the only kernel), to count loop iterations.
+        watch: Called for each finished kernel.
+        jobs: Number of processes, or a cluster, that share the kernels.
 
     Raises:
-        ParseError: If the text is no PTX.
-        ValueError: For a shape that no block has, a kernel that there is not, or a launch that
-            cannot be run.
+        ParseError: If the text is not PTX.
+        ValueError: For an invalid block shape, an unknown kernel, or a launch that cannot run.
     """
     options = Options(mode="force", scheme="paper", only=kernel)
     report = inspect(
@@ -142,7 +141,7 @@ def inspect(
 
 
 class Watch(Protocol):
-    """Told of an `optimize` on its way."""
+    """Callbacks for the progress of `optimize`."""
 
     def begin(self, waiting: Report) -> None:
         """The report before any kernel is done."""
@@ -161,23 +160,22 @@ def optimize(
     keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
 ) -> Result:
-    """Rewrite the kernels of a text; what is not proved stays as it is.
+    """Rewrite the kernels of a PTX module; what is not proved stays as it is.
 
     Returns a `Result`: the new `text` and a `report` of what was rewritten, what was not, and why.
 
     Args:
         text: The PTX.
-        options: Which rewrites, and when; None: what is known to pay.
-        name: What messages call the text.
-        watch: Is told of each kernel that is finished.
-        jobs: Processes, or a cluster, among which kernels are divided.
-        keep: What became of kernels in earlier runs with the same options.
-        stand_in: Takes the place of the rewrite of its name, and is trusted: what it writes is not
-            proved.
+        options: Which rewrites to apply, and when; None: only known gains.
+        name: The name of the text in messages.
+        watch: Called for each finished kernel.
+        jobs: Number of processes, or a cluster, that share the kernels.
+        keep: Results of kernels from earlier runs with the same options.
+        stand_in: Replaces the rewrite of the same name, and is trusted: its output is not proved.
 
     Raises:
-        ParseError: If the text is no PTX.
-        ValueError: Where there is no kernel or no rewrite of a name that `options` gives.
+        ParseError: If the text is not PTX.
+        ValueError: If `options` names an unknown kernel or rewrite.
     """
     return _run(text, options or Options(), name, watch, jobs=jobs, keep=keep, stand_in=stand_in)
 

@@ -25,8 +25,8 @@ GROUP = "ptxsw.plugins"
 
 
 def load(*names: str) -> tuple[str, ...]:
-    """Load the plugins of these names, or `all` that are installed; the names of those loaded.
-    Raises ValueError for a name that no installed package has."""
+    """Load the plugins with these names, or `all` installed ones, and return their names. Raises
+    ValueError for a name that no installed package has."""
     from importlib.metadata import entry_points
 
     points = {point.name: point for point in entry_points(group=GROUP)}
@@ -47,9 +47,9 @@ _LOADED: set[str] = set()
 def register_opcode(
     name: str, op: Op, builder: Callable[[Modifiers], Meaning] | None = None
 ) -> None:
-    """Make an opcode known: what it writes and touches (`isa.Op`), and what it computes, given its
-    modifiers. Without a builder its results are unknown values. Raises ValueError for an opcode
-    that is known already."""
+    """Register an opcode: what it writes and accesses (`isa.Op`), and what it computes, given its
+    modifiers. Without a builder, its results are unknown values. Raises ValueError for a known
+    opcode."""
     from ptxsw.ptx import isa
     from ptxsw.semantics import registry
 
@@ -62,13 +62,13 @@ def register_opcode(
 
 
 def register_rewrite(rewrite: Rewrite) -> None:
-    """Make a rewrite known; kernels go through it after all others. Raises ValueError where the
-    name is taken, TypeError where a part of `rewrites.base.Rewrite` is missing."""
+    """Register a rewrite, which runs after all others. Raises ValueError if the name is taken,
+    TypeError if a part of `rewrites.base.Rewrite` is missing."""
     from ptxsw import rewrites
 
     missing = [part for part in _parts() if not hasattr(rewrite, part)]
     if missing:
-        raise TypeError(f"{type(rewrite).__name__} is no rewrite: it has no {', '.join(missing)}")
+        raise TypeError(f"{type(rewrite).__name__} is not a rewrite: it lacks {', '.join(missing)}")
     rewrites.register(rewrite)
 
 

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
 
 _TIMEOUT = 60.0  # seconds of one run of ptxas
-_NO_LAUNCH = "no launch given, so how often loops iterate and what caches hold is unknown"
-_NO_REGISTERS = "registers unknown, so no occupancy: give --registers"
+_NO_LAUNCH = "no launch given: trip counts and cache contents are unknown"
+_NO_REGISTERS = "registers unknown, so no occupancy: use --registers"
 _DYNAMIC: Final = pattern(r"\.extern\s[^;]*\.shared\b")
-_NO_BLOCK = "block size unknown, so no occupancy: give --block or --launch"
+_NO_BLOCK = "block size unknown, so no occupancy: use --block or --launch"
 
 
 class PredictedText:
@@ -142,7 +142,7 @@ class PredictedText:
     def _seen_to_need(self, function: Function) -> Iterator[str]:
         if self._is_dynamic and any(a.is_dynamic for a in shared_arrays(self._run(function)[1])):
             seen = self._dynamic_of(function)
-            yield f"dynamic shared memory: the {seen} bytes that accesses show; --shared says more"
+            yield f"dynamic shared memory: {seen} bytes, judging by the accesses; --shared sets it"
 
     def _resident(self, threads: int | None, registers: int | None, shared: int) -> Resident | None:
         if threads is None or registers is None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
-_LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
+_LEFT_OUT = f"more than {FEW} kernels: use --rewrites to show what rewrites would change"
 
 
 def predict(
@@ -54,23 +54,23 @@ def predict(
 
     Args:
         text: The PTX.
-        name: What messages call it.
-        launch: Of `ptxsw.verify.launches`, or an object of the form that `--launch` takes; it needs
-            `kernel` where there are several.
+        name: Its name in messages.
+        launch: A `Launch` of `ptxsw.verify.launches`, or an object in the format of `--launch`; it
+            needs `kernel` if there are several.
         arch: The target, as in "sm_90"; None: the text's.
-        gpu: As `ptxsw predict --gpu` names it; None: the one that stands for `arch`.
+        gpu: A name as for `ptxsw predict --gpu`; None: the GPU that represents `arch`.
         against: Another text whose kernels have the same names.
-        kernel: Only the kernel of this PTX or C++ name.
+        kernel: Only the kernel with this PTX or C++ name.
         block: Threads along x, y and z, for occupancy without a launch.
-        registers: Of a thread, in place of what ptxas says.
-        shared: Bytes of a block in dynamic shared memory (a launch says them itself).
-        rewrites: Say what each would change; None: of up to `FEW` kernels.
-        step: Is told how many kernels are done, and which is next.
+        registers: Registers per thread, instead of ptxas's count.
+        shared: Dynamic shared memory per block, in bytes (a launch has its own).
+        rewrites: Show what each rewrite would change; None: for up to `FEW` kernels.
+        step: Called with the number of finished kernels and the name of the next.
 
     Raises:
-        ParseError: If the text is no PTX.
-        Unsupported: Where the launch cannot be run; RunError, too.
-        ValueError: For a kernel, GPU or launch that is not there or makes no sense.
+        ParseError: If the text is not PTX.
+        Unsupported: If the launch cannot run; also RunError.
+        ValueError: For an unknown kernel or GPU, or an invalid launch.
     """
     module = parse(text, name)
     machine = _machine(module, arch, gpu)
@@ -79,7 +79,7 @@ def predict(
     functions = chosen(module, kernel)
     if given is not None and len(functions) != 1:
         names = ", ".join(readable(f.name) or f.name for f in functions)
-        raise ValueError(f"which kernel is launched? name one of: {names}")
+        raise ValueError(f"several kernels: choose one for the launch: {names}")
     _read_bodies(module)
     one = PredictedText(text, module, machine, arch, registers=registers, shared=shared)
     other = None
@@ -157,7 +157,7 @@ def _machine(module: Module, arch: str | None, gpu: str | None) -> Gpu:
 def _stands_for(machine: Gpu, module: Module, arch: str | None, gpu: str | None) -> str:
     if gpu is not None:
         return ""
-    return f"{machine.name} stands for {arch or next(iter(module.targets))}; --gpu names another"
+    return f"{machine.name} represents {arch or next(iter(module.targets))}; --gpu selects another"
 
 
 def _launch(given: Launch | Mapping[str, Any] | None) -> Launch | None:

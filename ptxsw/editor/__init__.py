@@ -1,1 +1,1 @@
-"""A language server: what `ptxsw check` and `ptxsw analyze` say of a file, in an editor."""
+"""A language server: results of `ptxsw check` and `ptxsw analyze` in an editor."""

@@ -1,1 +1,1 @@
-"""A function run symbolically, from its entry to a trace of its memory accesses."""
+"""Symbolic execution of a function, from its entry to a trace of its memory accesses."""

@@ -26,8 +26,8 @@ from ptxsw.terms.z3_terms import Z3Terms
 
 
 class SymbolicStep(Documented, frozen=True):
-    """One instruction as one path runs it. Registers are called as in the text; of those that hide
-    each other in nested scopes the innermost is shown."""
+    """One instruction as one path runs it. Registers have their names in the text; if nested scopes
+    hide some, the innermost is shown."""
 
     index: int
     """In the kernel's body, from 0."""
@@ -64,21 +64,21 @@ def steps(
 
     Args:
         text: The PTX.
-        kernel: Its name; None: the only one.
-        hook: Is called with each step as it is taken; an exception that it raises ends the run and
-            goes on to the caller.
+        kernel: The kernel's name; None: the only one.
+        hook: Called with each step; an exception that it raises ends the run and reaches the
+            caller.
         budget_s: Seconds of CPU time.
 
     Raises:
-        ParseError: If the text is no PTX.
-        ValueError: Where there is no such kernel, or several.
-        TimeoutError: Past `budget_s`.
+        ParseError: If the text is not PTX.
+        ValueError: If there is no such kernel, or several.
+        TimeoutError: After `budget_s`.
     """
     module = parse(text)
     functions = chosen(module, kernel)
     if len(functions) != 1:
         names = ", ".join(function.name for function in functions) or "none"
-        raise ValueError(f"name one kernel; there are: {names}")
+        raise ValueError(f"name one kernel; available: {names}")
     return run(module, functions[0], hook=hook, budget_s=budget_s)
 
 
@@ -127,6 +127,6 @@ def _step(
 
 
 def to_z3(term: Term) -> Any:
-    """A term as a Z3 expression: a Bool where it is one bit wide, else a BitVec. Parameters,
+    """A term as a Z3 expression: a Bool if it is one bit wide, otherwise a BitVec. Parameters,
     special registers, loaded values and iteration counts become constants of their names."""
     return Z3Terms().expression(term)

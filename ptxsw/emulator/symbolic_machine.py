@@ -57,7 +57,7 @@ class SymbolicMachine(OperandReader):
         """Raises Unsupported for a parameter that has the name of a special register."""
         hidden = next((p for p in function.params if p.name in SPECIALS), None)
         if hidden is not None:
-            message = f"{hidden.name} is a special register; give the parameter another name"
+            message = f"{hidden.name} is a special register; rename the parameter"
             raise Unsupported(message, module.source, hidden.span)
         super().__init__(terms, module, function)
         self._aliasing = Aliasing(terms)

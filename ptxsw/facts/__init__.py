@@ -1,5 +1,5 @@
-"""The one door to "is it so?": are values equal, apart, bounded, aligned, where some conditions
-hold?
+"""The one place that answers whether values are equal, disjoint, bounded or aligned under some
+conditions.
 
 A question is about terms, and about the conditions that hold (`given`, terms too). It is asked in
 one order: the normal form of the terms, what the conditions say of them, cases, samples, and Z3

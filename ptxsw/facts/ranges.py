@@ -155,7 +155,7 @@ class PathBounds:
         if least < -FARTHEST or most > FARTHEST:
             raise Unbounded("its offset may be too large")
         if not (low.is_whole and high.is_whole):
-            raise Unbounded("its bounds are not whole numbers")
+            raise Unbounded("its bounds are not integers")
         return Range(base, low, high + size, frozenset(self.needs))
 
     def _place(self, address: Term) -> tuple[Term, Polynomial, Polynomial]:
@@ -164,7 +164,7 @@ class PathBounds:
         base = self.grid.pointer(address)
         parted = None if base is None else self.read(address).parted(base)
         if base is None or parted is None or parted[0] != Polynomial.constant(1):
-            raise Unbounded("its address is not built on one pointer among the parameters")
+            raise Unbounded("its address does not derive from a single pointer parameter")
         return base, *self.extremes(parted[1])
 
     # ------------------------------------------------------------ reading

@@ -1,4 +1,4 @@
-"""What costs a kernel most, and what to do about it: rules, each with its measure.
+"""What costs a kernel most, and how to fix it: rules, each with its measure.
 
 A rule looks at a `Scene`, a kernel that was run symbolically, and yields findings. They share one
 unit (`cost`), so that the first of a list is the one to look at first. Rules that share their
@@ -153,7 +153,7 @@ def _told(scene: Scene, draft: Draft) -> Finding:
             more, of = tuple(sorted(others - {finding.source_line})), ""
     if not more:
         return finding
-    return replace(finding, what=f"{finding.what} The same goes for {_lines(more)}{of}.")
+    return replace(finding, what=f"{finding.what} The same holds for {_lines(more)}{of}.")
 
 
 def _lines(numbers: Sequence[int]) -> str:

@@ -26,7 +26,7 @@ _SMALL = _SHORT | {"f16", "f32"}
 _CARRIED = frozenset({"mov", "selp", "cvt", "neg", "abs"})  # no arithmetic
 
 
-@rule("ptxsw-accidental-doubles", "A literal makes floats be computed in double precision.")
+@rule("ptxsw-accidental-doubles", "A literal makes the kernel compute floats in double precision.")
 def accidental_doubles(scene: Scene) -> Iterator[Draft]:
     instructions = scene.trace.cfg.instructions
     for group in _connected(scene):

@@ -16,7 +16,7 @@ _REDUCE = (
     "Reduce the values of the warp first (`__shfl_down_sync`, for integers `__reduce_add_sync`), "
     "then those of the block, and let one thread add the result."
 )
-_EXCHANGE = "One of the values stays: let one lane store it for its warp."
+_EXCHANGE = "Only one of the values survives: let one lane store it for its warp."
 _COUNT = (
     "Let one lane add the number of lanes that count (`atomicAdd(p, __popc(__activemask()))`), and "
     "take the remainder where the count is used."
@@ -27,7 +27,7 @@ _MANY = 4096  # addresses that are no few
 _REDUX = 80  # sm_80, which can reduce integers over a warp
 
 
-@rule("ptxsw-atomic-contention", "Many lanes make an atomic operation on one address.")
+@rule("ptxsw-atomic-contention", "Many lanes perform an atomic operation on one address.")
 def atomic_contention(scene: Scene) -> Iterator[Draft]:
     for site in scene.sites:
         if site.shown.kind == "atomic" and _could_be_one(scene, site):
@@ -65,7 +65,7 @@ def _of_bins(scene: Scene, site: Site, bins: int) -> Draft:
         atomic_contention, "note", [site.index],
         measure=f"all threads on at most {bins:,} addresses",
         what=f"The atomic operations of all threads go to at most {bins:,} addresses of global "
-        "memory: those on one address are made one after the other.",
+        "memory: those on one address run one after another.",
         advice="Count in a `__shared__` array of the block first, then let the block add each of "
         "its elements to the global one, once.",
         weight=WAVEFRONT * site.times, bins=bins, times=site.times,
@@ -88,15 +88,15 @@ def _uses_old_value(scene: Scene, site: Site) -> bool:
 
 def _finding(scene: Scene, site: Site, lanes: int) -> Draft:
     gathered = _gathered(scene, site)
-    others = "one after the other"
+    others = "one after another"
     if gathered:
-        others = "which ptxas lets one lane make for its warp (it counts or adds up the others)"
+        others = "which ptxas combines into one per warp (it counts or adds up the others)"
     elif "exch" in site.access.instruction.modifiers:
-        others = "of which the last one stays"
+        others = "of which only the last one survives"
     return scene.finding(
         atomic_contention, "note" if gathered else "warning", [site.index],
         measure=f"{lanes} lanes on one address",
-        what=f"Up to {lanes} lanes of each warp make this atomic operation on one address, "
+        what=f"Up to {lanes} lanes of each warp perform this atomic operation on one address, "
         f"{others}.",
         advice=_advice(site.access.instruction.modifiers),
         weight=WAVEFRONT * site.times * (1 if gathered else lanes),

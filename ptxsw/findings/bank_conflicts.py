@@ -24,7 +24,7 @@ _ROW = BANKS * _WORD
 _CHUNK = 16  # bytes that a swizzle moves together
 
 
-@rule("ptxsw-bank-conflicts", "Lanes want different words of one bank of shared memory.")
+@rule("ptxsw-bank-conflicts", "Lanes access different words in the same bank of shared memory.")
 def bank_conflicts(scene: Scene) -> Iterator[Draft]:
     by_pattern: dict[object, list[Site]] = {}
     for site in scene.sites:
@@ -64,7 +64,7 @@ def _finding(scene: Scene, sites: list[Site]) -> Draft:
         scene.heaviest_first(sites),
         measure=f"{ways}-way conflict",
         what=f"{ways}-way bank conflict{_where(array, sites)}: {apart}up to {ways} lanes "
-        f"of a warp want different words of one bank ({counted(sites)}).",
+        f"of a warp access different words in the same bank ({counted(sites)}).",
         advice=advice.words, edits=advice.edits,
         saves={"passes": saved},
         ways=ways, stride=stride, times=sites[0].times,
@@ -123,7 +123,7 @@ def _advice(scene: Scene, sites: list[Site]) -> _Advice:
     steps = f" * {padding.elements}" if padding.elements > 1 else ""
     words = (
         f"Pad the rows{f' of `{name}`' * bool(name)}: leave {plural(padding.elements, 'element')} "
-        f"free behind each {padding.row} (index by `i + i / {padding.row}{steps}`){left}{permuted}."
+        f"free after each {padding.row} (index by `i + i / {padding.row}{steps}`){left}{permuted}."
     )
     return _Advice(words, helps=True)
 
@@ -140,7 +140,7 @@ def _swizzle(scene: Scene, array: str, sites: list[Site]) -> str:
     if given and (best >= max(_ways(scene, site) for site in sites) or _is_permuted(sites)):
         return (
             f"Copies or tensor cores fix how this tile lies (its descriptors say a swizzle of "
-            f"{given} bytes): let 8 lanes one after the other access the 16-byte chunks of one row."
+            f"{given} bytes): let 8 lanes one after another access the 16-byte chunks of one row."
         )
     if given:
         return (
@@ -221,7 +221,7 @@ def _for_doubling(sites: Iterable[Site]) -> str:
     if left > 2:
         return halve
     rest = f", which leaves {left}-way conflicts" if left > 1 else ""
-    return f"{halve}. Where the order has to stay, index by `i + i / 32`{rest}"
+    return f"{halve}. To keep the order, index by `i + i / 32`{rest}"
 
 
 def _with_words_between(stride: int, size: int) -> int:

@@ -174,11 +174,11 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         if self.block is None and self.assumed is not None:
             x, y, z = self.assumed
             shape = f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}"
-            return f" Blocks are taken to be {shape}, by how the kernel computes its indices."
+            return f" Blocks are taken to be {shape}, judging by the kernel's index computation."
         if self.block is None:
             return (
                 " This assumes that `blockDim.x` is a multiple of 32, so that a warp lies in one "
-                "row of the block; `--block` names another shape."
+                "row of the block; `--block` sets another shape."
             )
         launch = self.source.launch
         if launch is None or launch.block != self.block or self.trace.function.block_shape:

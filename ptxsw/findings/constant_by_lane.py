@@ -24,7 +24,7 @@ def constant_by_lane(scene: Scene) -> Iterator[Draft]:
             measure=f"up to {most} addresses, not 1",
             what=f"The lanes of {each(sites)} read up to {most} different elements of constant "
             f"memory{name}, whose cache serves one address after the other.",
-            advice="Keep the table in shared memory, or in global memory that is only read "
-            "(`const … *__restrict__`); constant memory is for what all lanes read at once.",
+            advice="Keep the table in shared memory, or in read-only global memory (`const "
+            "… *__restrict__`); constant memory suits loads of the same element by all lanes.",
             saves={"constants": saved}, addresses=most, times=sites[0].times,
         )  # fmt: skip

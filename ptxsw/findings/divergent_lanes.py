@@ -177,7 +177,10 @@ _FEW = 12  # instructions, which ptxas may execute under predicates
 _SHARE = 0.05  # of the kernel's instructions
 
 
-@rule("ptxsw-divergent-branch", "Lanes of one warp take different branches, and both are long.")
+@rule(
+    "ptxsw-divergent-branch",
+    "Lanes of one warp take different branches, and both branches are long.",
+)
 def divergent_branch(scene: Scene) -> Iterator[Draft]:
     for branch, (one, other) in arms(scene.trace).items():
         work = sorted(round(scene.executed_in(side)) for side in (one, other))

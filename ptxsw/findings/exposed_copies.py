@@ -33,11 +33,11 @@ def exposed_copies(scene: Scene) -> Iterator[Draft]:
             exposed_copies, "warning", started,
             measure="1 stage",
             what=f"In every iteration, the loop starts {plural(len(started), 'copy')} into shared "
-            "memory and waits for the data at once: nothing hides the latency of memory but other "
-            "blocks.",
+            "memory and waits for the data at once: only other blocks hide the memory "
+            "latency.",
             advice="Use two stages or more: start the copy of the next tile before you wait for "
-            "this one (`cp.async.wait_group 1`, or an mbarrier for each stage), each stage with a "
-            "part of shared memory of its own.",
+            "this one (`cp.async.wait_group 1`, or an mbarrier for each stage), each stage with "
+            "its own part of shared memory.",
             weight=times * WAVEFRONT * _latency(scene) / _RESIDENT, by_lanes=False,
             copies=len(started), times=times,
         )  # fmt: skip

@@ -12,7 +12,10 @@ from ptxsw.ptx import isa
 _OFTEN = 8  # iterations: fewer are what unrolling left
 
 
-@rule("ptxsw-uniform-loads", "All lanes of a warp load one element, in every iteration of a loop.")
+@rule(
+    "ptxsw-uniform-loads",
+    "In every iteration of a loop, all lanes of a warp load the same element.",
+)
 def uniform_loads(scene: Scene) -> Iterator[Draft]:
     cfg = scene.trace.cfg
     by_line: dict[int, list[Site]] = {}
@@ -43,7 +46,7 @@ def _saved_by_constants(sites: list[Site]) -> Saved:
 
 def _advice_for_tables(scene: Scene, sites: list[Site]) -> str:
     """What the kernel may write cannot be constant."""
-    vector = "elements that are used one after the other can be loaded as a vector."
+    vector = "elements that are used one after another can be loaded as a vector."
     stores = [site for site in scene.sites if site.shown.kind != "load" and not _is_block_own(site)]
     written = any(
         not unrelated(pointers(load.access), pointers(store.access))

@@ -65,7 +65,7 @@ def _uneven(scene: Scene, group: Group, pitch: int) -> Draft:
         misaligned_rows, "warning", scene.heaviest_first(group.sites),
         measure=f"rows of {pitch:,} bytes",
         what=f"The rows that {these(group.sites)} run{_s(group)} through are {pitch:,} bytes long, "
-        "not a multiple of 32. Most of them begin inside a sector and take one sector more.",
+        "not a multiple of 32. Most of them begin inside a sector and touch one more sector.",
         advice=f"Pad the rows to {padded:,} bytes (`cudaMallocPitch` does), or more.",
         saves={"sectors": _extra(group)["sectors"]}, weight=quarters(_extra(group)), cause=pitch,
         by_lanes=False,
@@ -81,7 +81,7 @@ def _late(scene: Scene, group: Group) -> Draft:
         misaligned_rows, "note" if stencil else "warning", scene.heaviest_first(group.sites),
         measure=f"{best + 1} sectors, not {best}",
         what=f"A warp begins {these(group.sites)} {phase} bytes after the start of a sector, so "
-        f"it needs {best + 1} sectors where {best} would do. This assumes that arrays and rows "
+        f"it needs {best + 1} sectors instead of {best}. This assumes that arrays and rows "
         "begin at multiples of 32 bytes.",
         advice="Some accesses of a stencil must be misaligned. Pad what is in front of the rows, "
         "so that the most frequent accesses begin at a multiple of 32 bytes."

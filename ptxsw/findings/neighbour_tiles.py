@@ -140,12 +140,12 @@ def _finding(scene: Scene, rule: Rule, found: Neighbours, block: tuple[int, int,
     assumed = ""
     if scene.block is None:
         shape = "x".join(str(size) for size in block if size > 1)
-        assumed = f" This assumes blocks of {shape} threads; `--block` names another shape."
+        assumed = f" This assumes blocks of {shape} threads; `--block` sets another shape."
     return scene.finding(
         rule, "warning" if great else "note", scene.heaviest_first(found.sites),
         measure=f"{found.asked:,} bytes, of which {found.different:,} differ",
         what=f"Neighbouring threads load the same elements: a block of {found.threads} threads "
-        f"asks for {found.asked:,} bytes by {each(found.sites)}, of which {found.different:,} are "
+        f"requests {found.asked:,} bytes by {each(found.sites)}, of which {found.different:,} are "
         f"different.{assumed}",
         advice="Load the part of the array that a block needs, with its border, into a "
         f"`__shared__` tile of {found.different:,} bytes, each element once, then "

@@ -15,7 +15,7 @@ from ptxsw.findings.cost import of_blocks
 _LOW, _HALF = 0.25, 0.5
 
 
-@rule("ptxsw-occupancy", "Few warps of the kernel fit a multiprocessor.", asks_ptxas=True)
+@rule("ptxsw-occupancy", "Few warps of the kernel fit on a multiprocessor.", asks_ptxas=True)
 def occupancy(scene: Scene) -> Iterator[Draft]:
     threads = _most_threads(scene)
     if threads is None or scene.arch is None:
@@ -73,9 +73,9 @@ def _impossible(scene: Scene, threads: int, resident: Occupancy, shared: int) ->
     return scene.finding(
         occupancy, "error", (),
         measure="cannot be launched",
-        what=f"No block of {threads} threads fits a multiprocessor of {scene.arch}: it needs more "
-        f"{_noun(resident.limiter)} than there is.",
-        advice="Make the block smaller, or let it need less of that resource.",
+        what=f"No block of {threads} threads fits on a multiprocessor of {scene.arch}: it needs "
+        f"more {_noun(resident.limiter)} than there is.",
+        advice="Make the block smaller, or reduce its use of that resource.",
         weight=scene.executed, threads=threads, shared=shared,
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ def _low(scene: Scene, threads: int, resident: Occupancy) -> Draft:
         f"{_most_of(scene, resident)}, {resident.warps} of {most} warps: "
         f"{_limited(scene, resident.limiter)}{_said(scene)}. "
         + (
-            "Tensor kernels often do with few warps, which keep several copies under way."
+            "Tensor-core kernels often need only few warps, which keep several copies in flight."
             if scene.has_tensor_work
             else "Fewer warps hide less latency."
         ),
@@ -116,13 +116,13 @@ def _said(scene: Scene) -> str:
     bytes_asked = _launched(scene)
     if _is_open(scene):
         return (
-            " (how much dynamic shared memory it has is not known: at least "
-            f"{_dynamic(scene):,} bytes, by its accesses)"
+            " (the size of its dynamic shared memory is unknown: at least "
+            f"{_dynamic(scene):,} bytes, judging by its accesses)"
         )
     if not bytes_asked or scene.source.launch is None:
         return ""
     return (
-        f" (the launch in line {scene.source.launch.line} asks for {bytes_asked:,} bytes of "
+        f" (the launch in line {scene.source.launch.line} requests {bytes_asked:,} bytes of "
         "dynamic shared memory)"
     )
 
@@ -150,7 +150,7 @@ def _advice(resident: Occupancy, where: str) -> str:
         None,
     )
     if step is None:
-        return "Split the kernel, or give each block less to keep."
+        return "Split the kernel, or reduce the data that each block keeps."
     need = (
         f"{step.at:,} bytes of shared memory"
         if step.resource == "shared"
@@ -162,7 +162,7 @@ def _advice(resident: Occupancy, where: str) -> str:
 _SHARE = 0.1
 
 
-@rule("ptxsw-idle-lanes", "The threads of a block fill no whole number of warps.")
+@rule("ptxsw-idle-lanes", "The threads of a block do not fill a whole number of warps.")
 def idle_lanes(scene: Scene) -> Iterator[Draft]:
     if scene.block is None:
         return

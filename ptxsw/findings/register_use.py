@@ -66,7 +66,7 @@ def _bounds(function: Function) -> str:
     return " ".join(f".{name} {text}" for name, text in function.directives if name in BOUNDS)
 
 
-@rule("ptxsw-launch-bounds", "Launch bounds that ptxas meets by spilling only.", asks_ptxas=True)
+@rule("ptxsw-launch-bounds", "ptxas meets the launch bounds only by spilling.", asks_ptxas=True)
 def launch_bounds(scene: Scene) -> Iterator[Draft]:
     used = scene.resources
     if used is None or used.unbounded is None or not _by_bounds(used):
@@ -97,7 +97,9 @@ _NEAR = 248  # from here on no block of registers is left to give to a warp
 
 
 @rule(
-    "ptxsw-register-ceiling", "The kernel takes all registers a thread can have.", asks_ptxas=True
+    "ptxsw-register-ceiling",
+    "The kernel uses all registers that a thread can have.",
+    asks_ptxas=True,
 )
 def register_ceiling(scene: Scene) -> Iterator[Draft]:
     used = scene.resources
@@ -114,7 +116,7 @@ def register_ceiling(scene: Scene) -> Iterator[Draft]:
     )  # fmt: skip
 
 
-@rule("ptxsw-local-array", "An array of each thread lies in local memory.")
+@rule("ptxsw-local-array", "A per-thread array lies in local memory.")
 def local_array(scene: Scene) -> Iterator[Draft]:
     sites = [site for site in scene.sites if site.shown.space == "local"]
     indexed = [site for site in sites if _is_indexed(scene, site)]
@@ -128,7 +130,7 @@ def local_array(scene: Scene) -> Iterator[Draft]:
         [most.index, *(site.index for site in sites if site is not most)],
         measure=f"{plural(size, 'byte')} a thread" if size else "size known only at run time",
         what=f"{array} lies in local memory, {_why_local(bool(indexed))}: {counted(sites)} go "
-        "there. Local memory is off the chip, behind the L1 cache.",
+        "there. Local memory is off-chip, behind the L1 cache.",
         advice="Unroll the loops that index the array, so that every index is a number and the "
         "elements become registers; or keep the array in shared memory, a column for each thread."
         if indexed

@@ -126,7 +126,7 @@ def _stops(instruction: Instruction) -> bool:
     return bool(isa.effects(instruction.opcode, instruction.modifiers) & _STOPS)
 
 
-@rule("ptxsw-repeated-loads", "A thread loads bytes that it has in a register.")
+@rule("ptxsw-repeated-loads", "A thread loads bytes that it already has in a register.")
 def repeated_loads(scene: Scene) -> Iterator[Draft]:
     by_source: dict[object, list[Repeat]] = {}
     for repeat in _repeats(scene):
@@ -144,7 +144,7 @@ def _repeated(scene: Scene, several: list[Repeat]) -> Draft:
     one = len(sites) == 1
     return scene.finding(
         repeated_loads, "warning", scene.heaviest_first(sites), by_lanes=False,
-        measure=f"{plural(len(sites), 'load')} made again",
+        measure=f"{plural(len(sites), 'load')} repeated",
         what=f"{these(sites).capitalize()} fetch{'es' * one} bytes that the same thread has loaded "
         f"{_when(iterations)} ({_lines(sources)} of the PTX).",
         advice=_advice(several, iterations),
@@ -182,7 +182,7 @@ def _lines(lines: list[int]) -> str:
 def _advice(several: list[Repeat], iterations: int) -> str:
     if iterations:
         return (
-            "Keep the values in local variables, and hand them on from one iteration to the next "
+            "Keep the values in local variables, and pass them from one iteration to the next "
             "(`below = here; here = above;`)."
         )
     if any(repeat.barrier is not None for repeat in several):
@@ -227,7 +227,7 @@ def _aliasing(scene: Scene, name: str, several: list[Repeat]) -> Draft:
     )
     return scene.finding(
         may_alias, "warning", scene.heaviest_first(sites), by_lanes=False,
-        measure=f"{plural(len(sites), 'load')} made again",
+        measure=f"{plural(len(sites), 'load')} repeated",
         what=f"{these(sites).capitalize()} fetch{'es' * (len(sites) == 1)} from {name} what the "
         f"thread has {ago}. As far as the compiler knows, {plural(len(stores), 'store')} "
         f"through {' and '.join(written)} in between may have changed it.",
@@ -265,7 +265,7 @@ def neighbour_loads(scene: Scene) -> Iterator[Draft]:
             what=f"{plural(count, 'load').capitalize()} of this row fetch{'es' * (count == 1)} "
             "bytes that a neighbouring lane has just fetched. Such a load hits the L1 cache, but "
             "costs a pass through it.",
-            advice="Change nothing unless the L1 cache bounds the kernel. If it does, load a tile "
+            advice="Change nothing unless the L1 cache limits the kernel. If it does, load a tile "
             f"into shared memory{rewrite * (matters and scene.works('shuffle'))}.",
             saves=saves, loads=count, times=group.times,
         )  # fmt: skip

@@ -27,7 +27,7 @@ from ptxsw.terms.origin import Origin
 from ptxsw.terms.specials import SPECIALS
 
 _LONG = 32  # iterations of a loop that is worth a tile
-_TABLE = 1024  # iterations from which on what all threads load is no table of constants
+_TABLE = 1024  # iterations from which on what all threads load is not a table of constants
 _SHARERS = 8  # threads that load the same, at least
 _GAIN = 0.05  # of the kernel's bound, or it is a note
 _USUAL = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}  # by the axes that a kernel uses
@@ -144,7 +144,7 @@ def _finding(scene: Scene, alike: tuple[AlikeLoads, ...]) -> Draft:
         shared_tile, "warning" if great else "note", scene.heaviest_first(sites),
         measure=f"{asked:,} bytes, of which {different:,} differ",
         what=f"Up to {most} threads of a block load the same elements: in each iteration, a block "
-        f"of {threads} threads asks for {asked:,} bytes by {each(sites)}, of which "
+        f"of {threads} threads requests {asked:,} bytes by {each(sites)}, of which "
         f"{different:,} are different.{_assumed(scene, axes)}",
         advice=_advice(scene, alike, different),
         saves=saves, by_lanes=False, threads=most, bytes=asked, different=different,
@@ -156,7 +156,7 @@ def _assumed(scene: Scene, axes: frozenset[str]) -> str:
     if scene.block is not None:
         return ""
     shape = "x".join(str(size) for size in _block(scene, axes) if size > 1)
-    return f" This assumes blocks of {shape} threads; `--block` names another shape."
+    return f" This assumes blocks of {shape} threads; `--block` sets another shape."
 
 
 def _advice(scene: Scene, alike: tuple[AlikeLoads, ...], different: int) -> str:

@@ -57,7 +57,7 @@ class Symptom(Struct, frozen=True):
         return (self.before - self.after) * self.unit * self.site.times
 
 
-@rule("ptxsw-swapped-axes", "x and y are swapped: adjacent threads lie in one column.")
+@rule("ptxsw-swapped-axes", "x and y are swapped: adjacent threads lie in the same column.")
 def swapped_axes(scene: Scene) -> Iterator[Draft]:
     symptoms = exchanged(scene)
     if not symptoms:

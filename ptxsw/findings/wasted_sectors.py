@@ -83,7 +83,7 @@ def _uncoalesced(scene: Scene, of: Rule, group: Group) -> Iterator[Draft]:
         of, "note" if vectors else "warning", scene.heaviest_first(group.sites),
         measure=f"{plural(sectors, 'sector')}, not {best}",
         what=f"Uncoalesced: the lanes of {each(group.sites)} {_apart(group)}{_walk(group)}, so a "
-        f"warp moves {sectors} sectors of 32 bytes where {best} would do.",
+        f"warp moves {sectors} sectors instead of {best}.",
         advice=_VECTORS if vectors else _advice(scene, of, group),
         saves=lost(group), cause=(group.stride, group.step, shown.lanes, best),
         sectors=sectors, best=best, stride=group.stride or group.step, times=group.times,
@@ -103,7 +103,7 @@ def _open(scene: Scene, of: Rule, group: Group, chosen: OpenStride) -> Draft:
     return scene.finding(
         of, "note", scene.heaviest_first(group.sites),
         measure=f"{plural(chosen.sectors, 'sector')} or {shown.sectors}",
-        what=f"How far the lanes of {each(group.sites)} are apart depends on `{name}`: if it is "
+        what=f"The distance between the lanes of {each(group.sites)} depends on `{name}`: if it is "
         f"1, a warp moves {plural(chosen.sectors, 'sector')}; if it is large, {shown.sectors}.",
         advice=f"If `{name}` is always 1, drop it. If it may be large, let the lanes run along the "
         "dimension in which elements are adjacent, or load tiles through shared memory.",
@@ -134,8 +134,8 @@ def _advice(scene: Scene, of: Rule, group: Group) -> str:
     if of is column:
         return (
             f"{f'{line}; or let' if line else 'Let'} `threadIdx.x` run along the rows, where "
-            f"elements are adjacent; or {'write' if stores else 'read'} rows, and turn them in a "
-            "tile in shared memory."
+            f"elements are adjacent; or {'write' if stores else 'read'} rows, and transpose "
+            "them in a shared-memory tile."
         )
     if tried := _fields(scene, group) or line:
         return f"{tried}."
@@ -168,16 +168,16 @@ def _through_tile(scene: Scene, group: Group) -> str:
     if tried is None:
         return ""
     guarded = any(view.conditions for view in group.sites[0].access.variants)
-    bounds = ", outside of every `if`, which is asked for the new places" * guarded
+    bounds = ", outside of every `if`, whose condition then applies to the new places" * guarded
     return (
-        f"Turn it in a tile in shared memory: `{tried.text}` moves "
+        f"Transpose it in a shared-memory tile: `{tried.text}` moves "
         f"{plural(tried.after, 'sector')} on both sides, not {tried.before} (`__syncthreads()` is "
         f"for the whole block{bounds})."
     )
 
 
 def _walk(group: Group) -> str:
-    return ", and each walks through a chunk of its own" if _walks(group) else ""
+    return ", and each walks through its own chunk" if _walks(group) else ""
 
 
 def _walks(group: Group) -> bool:
@@ -192,7 +192,9 @@ def column(scene: Scene) -> Iterator[Draft]:
         yield from _uncoalesced(scene, column, group)
 
 
-@rule("ptxsw-array-of-structs", "Several accesses read or write the same structs, one field each.")
+@rule(
+    "ptxsw-array-of-structs", "Several accesses read or write one field each of the same structs."
+)
 def array_of_structs(scene: Scene) -> Iterator[Draft]:
     for group in _spread(scene, array_of_structs):
         stride = abs(group.stride or 0)
@@ -212,7 +214,7 @@ def array_of_structs(scene: Scene) -> Iterator[Draft]:
 def _advice_for_structs(scene: Scene, group: Group, stride: int) -> str:
     if whole := _whole_struct(scene, group, stride):
         return whole
-    apart = _fields(scene, group) or "Keep each field in an array of its own (a struct of arrays)"
+    apart = _fields(scene, group) or "Keep each field in a separate array (a struct of arrays)"
     width = 16 if stride % 16 == 0 else 8
     widest = max(site.shown.bytes or 0 for site in group.sites)
     if stride % 8 == 0 and group.bytes > 8 and widest < width:
@@ -241,7 +243,7 @@ def _fields(scene: Scene, group: Group) -> str:
     if tried is None:
         return ""
     return (
-        f"Keep each field in an array of its own (`{tried.declared}` in place of "
+        f"Keep each field in a separate array (`{tried.declared}` in place of "
         f"`{tried.instead}`): `{tried.line.text}` moves {plural(tried.line.after, 'sector')} an "
         f"access, not {tried.line.before}"
     )
@@ -250,7 +252,7 @@ def _fields(scene: Scene, group: Group) -> str:
 _TYPES = {2: "uchar2", 4: "uchar4 or short2", 8: "float2", 16: "float4"}
 
 
-@rule("ptxsw-scalar-accesses", "Adjacent elements of a thread are accessed one by one.")
+@rule("ptxsw-scalar-accesses", "A thread accesses adjacent elements one by one.")
 def scalar_accesses(scene: Scene) -> Iterator[Draft]:
     for group in _spread(scene, scalar_accesses):
         stride = abs(group.stride or 0)
@@ -265,7 +267,7 @@ def scalar_accesses(scene: Scene) -> Iterator[Draft]:
             scalar_accesses, "warning", scene.heaviest_first(group.sites),
             measure=f"{plural(len(group.sites), 'access')}, not {kinds}",
             what=f"Adjacent bytes one by one: {each(group.sites)} of {stride} adjacent bytes of a "
-            f"thread pass {group.sectors} sectors, where {kinds * stride} would do.",
+            f"thread pass {group.sectors} sectors instead of {kinds * stride}.",
             advice=f"Access all {stride} bytes at once, as a vector ({_TYPES[stride]}){rewrite}.",
             saves={**lost(group), "instructions": fewer, "lsu": fewer},
             cause=(stride, group.sites[0].shown.row),

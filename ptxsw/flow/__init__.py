@@ -1,2 +1,2 @@
-"""What needs the instructions and the flow graph of a body alone: blocks, loops, data flow,
+"""Analyses of the instructions and the flow graph of a body: blocks, loops, data flow,
 convergence."""

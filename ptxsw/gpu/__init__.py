@@ -1,1 +1,1 @@
-"""Variants of a kernel measured on a GPU, and what was chosen."""
+"""Measurements of a kernel's variants on a GPU, and the choice among them."""

@@ -50,7 +50,7 @@ def invent(trace: Trace, device: Device, blocks: Sequence[Shape] = BLOCKS) -> li
         except NoLaunch as error:
             why = str(error)
     if not launches:
-        raise NoLaunch(f"{trace.function.name}: {why}; give a launch with --launch")
+        raise NoLaunch(f"{trace.function.name}: {why}; use --launch")
     return launches
 
 
@@ -125,13 +125,13 @@ def _in_bounds(trace: Trace, launch: Launch) -> Launch:
             problem = problem or outcome.error
         if problem is None:
             if not worked:
-                raise NoLaunch("in the launches invented for it the kernel does nothing")
+                raise NoLaunch("in the invented launches, the kernel does nothing")
             return replace(launch, shared=shared)
         changed = None
         if isinstance(problem, MemoryFault):
             fits = roomier(trace.module, launch, problem)
             changed = fits or repaired(launch, problem.message)
         if changed is None:
-            raise NoLaunch(f"in the launches invented for it, {problem.message}")
+            raise NoLaunch(f"in the invented launches, {problem.message}")
         launch = changed
-    raise NoLaunch("it leaves the buffers of all launches invented for it")
+    raise NoLaunch("it leaves the buffers of all invented launches")

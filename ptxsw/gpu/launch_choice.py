@@ -37,15 +37,15 @@ Shape = tuple[int, int, int]
 
 
 class LaunchChoice(Struct, frozen=True):
-    """The version of a kernel for a launch. `text` is the PTX to load, the very input where the
-    original is to run, and `kernel` the name of the kernel in it. `scheme` and `form` name the
-    version as `ptxsw tune` does ("keep" and "keep": the original). `speedup` is the original's time
-    over this version's, as measured, 1.0 for the original. `shared` are bytes of dynamic shared
-    memory of a block to launch it with: the launch's own, or more that nobody uses, where the
-    original was fastest with fewer resident blocks ("padded=75776"). More than 48 KiB have to be
-    allowed (`CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`). `measured`: was a launch with
-    blocks of this shape measured? If not, the version is the one that was best over all launches.
-    `reason` is a sentence."""
+    """The version of a kernel for a launch. `text` is the PTX to load (the input itself for the
+    original), and `kernel` the name of the kernel in it. `scheme` and `form` name the version as
+    `ptxsw tune` does ("keep" and "keep": the original). `speedup` is the measured time of the
+    original divided by this version's, 1.0 for the original. `shared` is the dynamic shared memory
+    per block to launch it with, in bytes: the launch's own, or more, unused, if the original was
+    fastest with fewer resident blocks ("padded=75776"). More than 48 KiB require
+    `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`. `measured` is true if a launch with this
+    block shape was measured; otherwise the version is the best over all launches. `reason` is a
+    sentence."""
 
     text: str
     kernel: str
@@ -81,16 +81,17 @@ def choose(
 ) -> LaunchChoice:
     """The version of a kernel that was fastest in launches such as this one.
 
-    `kernel` is a PTX text, and `entry` the kernel's PTX or C++ name in it, where there are several.
+    `kernel` is a PTX text, and `entry` the kernel's PTX or C++ name in it, if there are several.
     `launch` is the shape of its blocks (threads along x, y and z, or fewer axes), a `Launch`, or an
-    object of the form that `ptxsw tune --launch` takes, of which the block and the dynamic shared
-    memory count: a version that spills registers to shared memory, or is padded, is no choice for
-    a launch that passes some. `arch` is that of the device (default: the text's target). `tuned` is
-    the file of results (default: the one that `ptxsw tune` writes to).
+    object in the format of `ptxsw tune --launch`. Only its block and dynamic shared memory count: a
+    launch with dynamic shared memory never gets a version that is padded or spills registers to
+    shared memory. `arch` is the device's architecture (default: the text's target). `tuned` is the
+    file of results (default: the one that `ptxsw tune` writes).
 
-    A version is made and proved when it is first chosen, and kept for later calls. What was not
-    measured, or is not made by this version of ptxsw, stays the original. Raises ParseError;
-    ValueError for a kernel that is not there, a launch that makes no sense, or a damaged file.
+    A version is written and proved when it is first chosen, and cached for later calls. The result
+    is the original if nothing was measured, or if this version of ptxsw no longer performs the
+    rewrite. Raises ParseError; ValueError for an unknown kernel, an invalid launch or a damaged
+    file.
     """
     known = _kernel(kernel, entry)
     shape, shared = _launch(launch)
@@ -102,11 +103,11 @@ def choose(
         raise ValueError(f"{known.name} is for blocks of up to {most} threads, not of {given}")
     asked = arch or known.target
     if asked is None:
-        raise ValueError("the text names no target: give arch, such as sm_90")
+        raise ValueError("the PTX has no target: give arch, such as sm_90")
     result = _result(known.text, store.same_arch(asked), tuned)
     made = _Made(kernel, known.name, asked, shape, shared)
     if result is None:
-        return made.original(f"nothing was measured for it on {asked}: ptxsw tune measures")
+        return made.original(f"there is no measurement for it on {asked}: ptxsw tune measures")
     rows = [
         row
         for row in _rows(known.name, result, shape)
@@ -135,7 +136,7 @@ def _kernel(text: str, entry: str | None) -> _Kernel:
     kernels = chosen(module, entry)
     if len(kernels) != 1:
         names = ", ".join(kernel.name for kernel in kernels)
-        raise ValueError(f"entry has to name one kernel; there are: {names or 'none'}")
+        raise ValueError(f"entry must name one kernel; available: {names or 'none'}")
     (function,) = kernels
     own = text[function.span.start : function.span.end]
     return _Kernel(function.name, own, function.block_shape, function.most_threads, target(module))
@@ -146,7 +147,7 @@ def _launch(launch: int | Sequence[int] | Launch | Mapping[str, Any]) -> tuple[S
     if isinstance(launch, Mapping):
         shared = launch.get("shared", 0)
         if "block" not in launch or not isinstance(shared, int) or shared < 0:
-            raise ValueError("a launch is an object with a block, and maybe shared, in bytes")
+            raise ValueError("a launch is an object with block and, optionally, shared (in bytes)")
         return block_shape(launch["block"]), shared
     if isinstance(launch, int | Sequence):
         return block_shape(launch), 0
@@ -209,12 +210,12 @@ class _Made(Struct, frozen=True):
         if choice.kept or store.padding(choice.scheme) is not None:
             return self._choice(self.text, choice, is_measured)
         if not _is_known(choice.scheme, choice.form):
-            return self.original(f"{choice}; but that is not made of it here")
+            return self.original(f"{choice}; but this version of ptxsw does not produce it")
         blocks = {timing.block for timing in result.timings}
         options = _options(self.kernel, self.arch, choice, self.block if len(blocks) == 1 else None)
         text = _written(self.text, options)
         if text == self.text:
-            return self.original(f"{choice}; but that is not made of it here")
+            return self.original(f"{choice}; but this version of ptxsw does not produce it")
         return self._choice(text, choice, is_measured)
 
     def _choice(self, text: str, choice: VariantChoice, is_measured: bool) -> LaunchChoice:

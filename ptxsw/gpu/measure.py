@@ -138,7 +138,7 @@ def measure(
                 continue
             difference = _same(expected, results)
             if steady is not None:
-                wrong[variant] = f"the original's own results change from run to run: {steady}"
+                wrong[variant] = f"the original's own results vary from run to run: {steady}"
             elif difference is not None:
                 wrong[variant] = difference
         good = [v for v in variants if v not in wrong]

@@ -41,7 +41,7 @@ def open_device(number: int) -> Driver:
         return _Bindings(calls, number)
     except _NoFunction as error:
         raise NoGpu(
-            "there is no CUDA driver, or one that is too old for cuda-bindings (libcuda.so.1)"
+            "there is no CUDA driver, or it is too old for cuda-bindings (libcuda.so.1)"
         ) from error
     except GpuError as error:
         raise NoGpu(str(error)) from error

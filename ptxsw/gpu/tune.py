@@ -212,7 +212,7 @@ def _tune_one(
     step: Callable[[str], None],
 ) -> TunedKernel:
     if len(candidates) == 1:
-        return TunedKernel(function.name, problem="no scheme and no rewrite changes it")
+        return TunedKernel(function.name, problem="no scheme or rewrite changes it")
     try:
         problems = _problems(module, function, driver, request)
     except NoLaunch as error:

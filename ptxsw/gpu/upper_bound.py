@@ -32,7 +32,7 @@ from ptxsw.rewrites.base import FOR_SHUFFLES, SHUFFLE, Kernel, Outcome, Requires
 from ptxsw.rewrites.shuffle import Shuffle
 
 BOUNDS = ("noload", "nocorner")
-_WARNING = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
+_WARNING = "made with --unsafe-bound {}: the kernels compute WRONG RESULTS and are for timing only"
 _NO_PROOF = model.Proof("assumed", ("that results do not matter",))
 
 
@@ -102,7 +102,7 @@ def check(options: Options, bound: str) -> None:
     if bound not in BOUNDS:
         raise ValueError(f"unsafe_bound is {bound!r}; it can be {', '.join(BOUNDS)}")
     if options.mode != "force":
-        raise ValueError("unsafe_bound makes wrong results: it takes mode force")
+        raise ValueError("unsafe_bound gives wrong results: it needs mode force")
     if options.scheme not in ("auto", "paper") or options.form not in ("auto", "keep"):
         raise ValueError("unsafe_bound goes with scheme paper and form keep")
 

@@ -1,4 +1,4 @@
-"""Compilers that hand PTX to the driver inside a Python process, where no ptxas is called.
+"""Compilers that pass PTX to the driver inside a Python process, without ptxas.
 
 `rewrite` is for any of them; `triton` and `numba` hook themselves in.
 """
@@ -22,7 +22,7 @@ def rewrite(ptx: str, options: Options | None = None) -> str:
     try:
         return optimize(ptx, options).text
     except Exception as error:  # no mistake of ours may stop a program that works without us
-        _log.warning("PTX left alone: %s", error)
+        _log.warning("PTX left unchanged: %s", error)
         return ptx
 
 

@@ -107,7 +107,7 @@ def _number(text: str, what: str) -> int:
         if len(text) <= _LONGEST:
             return int_of(text)
     except ValueError:
-        raise BadDeclaration(f"{text} is no number: a 0 in front makes it octal", 0) from None
+        raise BadDeclaration(f"{text} is not a number: a leading 0 makes it octal", 0) from None
     raise BadDeclaration(f"expected a smaller {what}", 0)
 
 

@@ -64,7 +64,7 @@ def chosen(module: Module, wanted: str | None) -> tuple[Function, ...]:
         return meant
     names = [readable(kernel.name) or kernel.name for kernel in kernels]
     more = ", …" if len(names) > _MOST_NAMES else ""
-    there = f"; there are: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
+    there = f"; available: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
     raise InvalidRequest(f"{module.source.name}: no kernel {wanted!r} with a body{there}")
 
 

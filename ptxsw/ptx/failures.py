@@ -33,15 +33,15 @@ def says(text: str) -> Meta:
 
 
 class Failure(Documented, frozen=True):
-    """A fault of ptxsw itself, for which a kernel is not finished: it stays as it was."""
+    """An internal error of ptxsw on a kernel, which stays as it was."""
 
-    kernel: Annotated[str, says("The name that the source gives it.")]
-    at: Annotated[str, says("What was done with the kernel: the name of a rewrite, or of a step.")]
-    error: Annotated[str, says("What was raised, and what it says.")]
-    code: Annotated[str, says("Where in ptxsw it was raised, as file:line.")]
-    line: Annotated[int, Meta(ge=1), says("That of the kernel in the PTX.")]
+    kernel: Annotated[str, says("Its name in the source.")]
+    at: Annotated[str, says("The step that failed: the name of a rewrite, or of another step.")]
+    error: Annotated[str, says("The exception and its message.")]
+    code: Annotated[str, says("Place in ptxsw that raised it, as file:line.")]
+    line: Annotated[int, Meta(ge=1), says("Line of the kernel in the PTX.")]
     source: Annotated[str | None, says("file:line of the source, from the kernel's first .loc.")]
-    command: Annotated[str, says("A command that shows the fault again.")]
+    command: Annotated[str, says("A command that reproduces the failure.")]
 
     def __str__(self) -> str:
         return f"failed in {self.at}: {self.error} ({self.code})"
@@ -116,6 +116,6 @@ def told(file: str, failed: Failure) -> str:
     source = "" if failed.source is None else f" ({failed.source})"
     return (
         f"{file}:{failed.line}: {failed.kernel}{source}: {failed}\n"
-        "  This is a fault of ptxsw. The kernel is left as it was. To see it again:\n"
+        "  This is a bug in ptxsw. The kernel is left as it was. To reproduce it:\n"
         f"    {failed.command}\n"
     )

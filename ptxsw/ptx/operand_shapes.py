@@ -154,7 +154,7 @@ _NAMES: Mapping[type, str] = {
     Int: "a number", Float: "a number", Symbol: "a name", Special: "a special register",
     Not: "a negated predicate", Sum: "a sum", RegisterPart: "a part of a register",
     Reg: "a register", _VectorToWrite: "a vector with '_'", _Neither: "a vector with '_'",
-    _VectorToRead: "a vector with what is no register",
+    _VectorToRead: "a vector of something other than registers",
     _VectorSpecial: "a vector: name a part of it, as in %tid.x",
 }  # fmt: skip
 _TAKES: Mapping[str, tuple[frozenset[type], str]] = {

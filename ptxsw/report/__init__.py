@@ -1,4 +1,4 @@
-"""Reports: what was found in a PTX file and done to it, as data, JSON and text."""
+"""Reports on a PTX file: findings and changes, as data, JSON and text."""
 
 from ptxsw.report.model import (
     Access,

@@ -77,7 +77,7 @@ class Figures(Struct, frozen=True, omit_defaults=True):
     wavefronts: float
     registers: int
     at_least: float  # cycles of a multiprocessor, if all of its resources work side by side
-    at_most: float | None  # and one after the other; None where that is not modelled
+    at_most: float | None  # and one after another; None where that is not modelled
 
 
 class ChangedKernel(Struct, frozen=True, omit_defaults=True):
@@ -202,7 +202,7 @@ def _in_short(left_alone: Iterable[LeftAlone]) -> tuple[tuple[str, str], ...]:
 
 
 _REASONS = 10  # shown of a build; more are for programs
-_PARTICULARS = pattern(r" \(lines? \d[^)]*\)| at line \d+|(?<=it does not certainly pay): .*")
+_PARTICULARS = pattern(r" \(lines? \d[^)]*\)| at line \d+|(?<=no clear gain in ptxas's output): .*")
 
 
 def head_line(told: Summary) -> str:

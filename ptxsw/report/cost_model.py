@@ -1,5 +1,5 @@
-"""What a kernel costs, as reports give it: figures, roles of warps, what tensor cores read,
-and what mode auto decided."""
+"""The cost of a kernel in reports: figures, warp roles, operands of tensor cores, and the decision
+of mode auto."""
 
 from __future__ import annotations
 
@@ -11,123 +11,120 @@ from ptxsw.report.fields import Count, Line, one_of, says
 
 
 class Totals(Documented, frozen=True):
-    """What one warp moves that runs once through the kernel, loops taken as often as is known, or
-    16 times. Accesses whose addresses are not known are left out."""
+    """Data that a warp moves when it runs once through the kernel. Loops run as often as is known,
+    or else 16 times. Accesses with unknown addresses do not count."""
 
-    bytes: Annotated[Count, says("That lanes ask for in global memory.")]
-    sectors: Annotated[Count, says("Of 32 bytes, of global and local memory.")]
+    bytes: Annotated[Count, says("Bytes that lanes use in global memory.")]
+    sectors: Annotated[Count, says("32-byte sectors of global and local memory.")]
     wavefronts: Annotated[Count, says("Passes through the banks of shared memory.")]
 
 
 class Figures(Documented, frozen=True, omit_defaults=True):
-    """What a warp does that executes each block of a kernel's code once: no loop is weighed.
+    """Work of a warp that executes each block of a kernel's code once, without weighting loops.
     `check`, `analyze`, `optimize` and `predict` give the same figures. Ranges are [least, most]."""
 
     source: Annotated[
         Annotated[str, one_of("SASS", "PTX")],
-        says("Of the instructions: what ptxas made, which tells registers, too; or bounds by PTX."),
+        says("Source of the instructions: ptxas's output, with registers; or bounds from the PTX."),
     ]
-    instructions: Annotated[tuple[float, float], says("That a warp executes.")]
-    pipes: Annotated[
-        Mapping[str, tuple[float, float]], says("Instructions by the pipeline that runs them.")
-    ]
+    instructions: Annotated[tuple[float, float], says("Instructions that a warp executes.")]
+    pipes: Annotated[Mapping[str, tuple[float, float]], says("Instructions by pipeline.")]
     wavefronts: Annotated[
-        tuple[float, float], says("Passes of the memory pipe; of shared memory, through its banks.")
+        tuple[float, float],
+        says("Passes of the memory pipe; for shared memory, through its banks."),
     ]
     sectors: Annotated[
         tuple[float, float],
-        says("Of 32 bytes, in the first-level cache: of global and local memory."),
+        says("32-byte sectors in the first-level cache, of global and local memory."),
     ]
-    unknown: Annotated[Count, says("Accesses whose addresses are not known, so that they range.")]
-    registers: Annotated[Count | None, says("Of a thread.")] = None
-    shared: Annotated[Count | None, says("Bytes of a block, static ones.")] = None
+    unknown: Annotated[Count, says("Accesses with unknown addresses, which count as ranges.")]
+    registers: Annotated[Count | None, says("Registers per thread.")] = None
+    shared: Annotated[Count | None, says("Static shared memory per block, in bytes.")] = None
 
 
 class RoleLoop(Documented, frozen=True, omit_defaults=True):
     """An innermost loop of a role. None: not known."""
 
-    label: Annotated[str, says("Of its header.")]
+    label: Annotated[str, says("Label of its header.")]
     line: Line
-    work: Annotated[tuple[str, ...], says("What it does beside computing and waiting.")]
+    work: Annotated[tuple[str, ...], says("Its work besides computing and waiting.")]
     bytes: Annotated[
-        tuple[float, float] | None, says("That bulk copies move in an iteration: [least, most].")
+        tuple[float, float] | None,
+        says("Bytes that bulk copies move per iteration: [least, most]."),
     ] = None
-    barriers: Annotated[
-        Count | None, says("How many mbarriers it waits for, one after the other.")
-    ] = None
+    barriers: Annotated[Count | None, says("Number of mbarriers it waits for in turn.")] = None
     stages: Annotated[
-        Count | None, says("How many iterations ahead of their readers copies may be.")
+        Count | None, says("Number of iterations by which copies may be ahead of their readers.")
     ] = None
     on_the_way: Annotated[
-        Count | None, says("Bytes of copies that all its mbarriers wait for at most.")
+        Count | None, says("Maximum bytes of copies in flight, over all its mbarriers.")
     ] = None
-    registers: Annotated[Count | None, says("Of a thread, by setmaxnreg.")] = None
-    at_least: Annotated[
-        float | None, says("Cycles of a multiprocessor in which a block does an iteration.")
-    ] = None
+    registers: Annotated[Count | None, says("Registers per thread, from setmaxnreg.")] = None
+    at_least: Annotated[float | None, says("SM cycles per block and iteration.")] = None
     tiles: Annotated[
-        Count | None, says("That pass the mbarriers which loops of roles share, in an iteration.")
+        Count | None,
+        says("Tiles per iteration that pass the mbarriers shared by loops of several roles."),
     ] = None
 
 
 class Role(Documented, frozen=True, omit_defaults=True):
-    """Warps of a block that run the same loops, and what they do where they run none."""
+    """Warps of a block that run the same loops, and their other work."""
 
     warps: Annotated[tuple[Count, ...], says("Their numbers in the block.")]
-    loops: Annotated[tuple[RoleLoop, ...], says("The innermost ones, in the order of the text.")]
-    work: Annotated[tuple[str, ...], says("What they do outside of loops.")] = ()
+    loops: Annotated[tuple[RoleLoop, ...], says("Innermost loops, in the order of the PTX.")]
+    work: Annotated[tuple[str, ...], says("Work outside of loops.")] = ()
 
 
 class DescribedOperand(Documented, frozen=True, omit_defaults=True):
-    """Operands that tensor cores read in shared memory by descriptors that say the same."""
+    """Operands in shared memory that tensor cores read through descriptors with the same layout."""
 
-    instruction: Annotated[str, one_of("wgmma", "tcgen05.mma"), says("What reads it.")]
-    matrix: Annotated[str, one_of("A", "B"), says("Which operand it is.")]
-    lines: Annotated[tuple[Line, ...], says("Of these instructions.")]
+    instruction: Annotated[str, one_of("wgmma", "tcgen05.mma"), says("Instruction that reads it.")]
+    matrix: Annotated[str, one_of("A", "B"), says("Operand.")]
+    lines: Annotated[tuple[Line, ...], says("Lines of these instructions.")]
     swizzle: Annotated[
-        Count | None, says("Bytes of a row in which chunks are permuted; 0 for none.")
+        Count | None, says("Bytes of a row in which chunks are permuted (the swizzle); 0 for none.")
     ] = None
-    chunk: Annotated[Count, says("Bytes of such a chunk.")] = 16
-    stride: Annotated[Count | None, says("Bytes from 8 rows to the next 8.")] = None
+    chunk: Annotated[Count, says("Bytes of a chunk.")] = 16
+    stride: Annotated[Count | None, says("Bytes from a group of 8 rows to the next.")] = None
 
 
 class Cost(Documented, frozen=True, omit_defaults=True):
-    """What a kernel takes, by the code that ptxas makes of it; what a warp does that runs through
-    it once, each loop taken 16 times."""
+    """Resources of a kernel in ptxas's output, and the work of a warp that runs through it once,
+    with 16 iterations of each loop."""
 
-    registers: Annotated[Count, says("Of a thread.")]
-    local: Annotated[Count, says("Bytes that a thread spills to local memory, stored and loaded.")]
-    shared: Annotated[Count, says("Bytes of a block, static ones.")]
+    registers: Annotated[Count, says("Registers per thread.")]
+    local: Annotated[Count, says("Spill bytes per thread in local memory, stored and loaded.")]
+    shared: Annotated[Count, says("Static shared memory per block, in bytes.")]
     occupancy: Annotated[
-        Mapping[str, float], says("Share of resident warps, by the threads of a block.")
+        Mapping[str, float], says("Share of resident warps, by block size in threads.")
     ]
-    instructions: Annotated[float, says("That a warp executes.")]
+    instructions: Annotated[float, says("Instructions that a warp executes.")]
     wavefronts: Annotated[
-        float, says("The fewest, where addresses are not known of an access before or after.")
+        float, says("Wavefronts per warp; the minimum if an address is unknown before or after.")
     ]
-    at_least: Annotated[float, says("Cycles of a multiprocessor that its busiest resource takes.")]
+    at_least: Annotated[float, says("SM cycles of its busiest resource.")]
     at_most: Annotated[
         float | None,
-        says("Cycles of a multiprocessor that all resources take one after the other; null where "
-             "there is tensor work, which is not modelled."),
+        says("SM cycles of all resources in sequence; null if there is tensor work, which is not "
+             "modelled."),
     ]  # fmt: skip
-    figures: Annotated[Figures | None, says("The same with no loop weighed.")] = None
+    figures: Annotated[Figures | None, says("The same without weighting loops.")] = None
 
 
 class Decision(Documented, frozen=True, omit_defaults=True):
-    """Whether mode auto keeps what was made of the kernel, and why; absent where there was nothing
-    to decide."""
+    """Whether mode auto keeps the rewritten kernel, and why; absent if there was nothing to
+    decide."""
 
-    kept: Annotated[bool, says("Does what was made stay?")]
+    kept: Annotated[bool, says("Is the rewritten kernel kept?")]
     by: Annotated[
         Annotated[str, one_of("ptxas", "counts", "tuned")],
         says(
-            "What ptxas makes of both texts; where it cannot be asked, what the rewrites count "
-            "themselves; or what ptxsw tune measured."
+            "ptxas: its output for both versions; counts: the rewrites' own counts, without ptxas; "
+            "tuned: measurements of ptxsw tune."
         ),
     ]
-    reason: Annotated[str, says("Why, with the figures that decide.")]
-    before: Annotated[Cost | None, says("Of the kernel as it was.")] = None
-    after: Annotated[Cost | None, says("Of what is kept; where nothing is, of what was not.")] = (
-        None
-    )
+    reason: Annotated[str, says("Reason, with the figures that decide.")]
+    before: Annotated[Cost | None, says("Cost of the original.")] = None
+    after: Annotated[
+        Cost | None, says("Cost of the version kept, or else of the one rejected.")
+    ] = None

@@ -30,14 +30,12 @@ Line = Annotated[int, Meta(ge=1), says("A line of the PTX, from 1.")]
 Delta = Annotated[
     int,
     Meta(ge=-31, le=62),
-    says("The source is lane i + delta, of a mirrored row lane delta - i."),
+    says("The source is lane i + delta; for a mirrored row, lane delta - i."),
 ]
 Name = Annotated[str, says("The name of a rewrite, as `ptxsw rewrites` prints it.")]
-Detail = Annotated[
-    Mapping[str, Any], says("What is particular to the kind of rewrite; places are lines.")
-]
+Detail = Annotated[Mapping[str, Any], says("Details of this kind of rewrite; places are lines.")]
 Status = Annotated[
     str,
     one_of("proved", "guarded", "assumed"),
-    says("Proved outright, tested at run time, or resting on named assumptions."),
+    says("Proved outright, tested at run time, or relying on named assumptions."),
 ]

@@ -51,7 +51,7 @@ def machine_code(text: str, target: str | None) -> MachineCode:
         try:
             code = sass.read(text, one, timeout=_SECONDS)
         except AssemblyError as error:
-            problem = problem or f"ptxas refuses this text: {_first_line(error)}"
+            problem = problem or f"ptxas rejects this PTX: {_first_line(error)}"
         except NoPtxas:
             return MachineCode(None, (), "No ptxas was found: pip install nvidia-cuda-nvcc.")
         except (BadCubin, PtxError, OSError) as error:

@@ -53,37 +53,37 @@ class Proof(Documented, frozen=True):
 
     status: Status
     assumptions: Annotated[
-        tuple[str, ...], says("What it takes for granted, by the names of `optimize --assume`.")
+        tuple[str, ...], says("Assumptions, by the names of `optimize --assume`.")
     ] = ()
-    guards: Annotated[tuple[str, ...], says("What is tested at run time.")] = ()
+    guards: Annotated[tuple[str, ...], says("Conditions tested at run time.")] = ()
 
 
 class Part(Documented, frozen=True):
-    """Where an element of a load comes from: element `element` of the load at `source_line` in lane
-    i + `delta`, or `delta` - i where `mirror` is set."""
+    """The source of an element of a load: element `element` of the load at `source_line` in lane
+    i + `delta`, or `delta` - i if `mirror` is set."""
 
     source_line: Line
-    element: Annotated[Count, says("Of the load at source_line, from 0.")]
+    element: Annotated[Count, says("Element of the load at source_line, from 0.")]
     delta: Delta
     mirror: Annotated[bool, says("The source is lane delta - i, not i + delta.")]
 
 
 class Rewrite(Documented, frozen=True, omit_defaults=True, kw_only=True):
-    """An instruction that was rewritten. Of a shuffle or a copy: a load that takes its value from
-    the load at `source_line` of lane i + `delta`; others have no source, and a `detail`."""
+    """An instruction that was rewritten. For a shuffle or a copy: a load that takes its value from
+    the load at `source_line` in lane i + `delta`. Others have no source, but a `detail`."""
 
     line: Line
-    source_line: Annotated[Line | None, says("Of the load whose value it takes.")] = None
-    delta: Annotated[Delta | None, says("0 is a register copy.")] = None
+    source_line: Annotated[Line | None, says("Line of the load whose value it takes.")] = None
+    delta: Annotated[Delta | None, says("Lane distance; 0 is a register copy.")] = None
     scheme: Annotated[str | None, says("The code of a shuffle: paper, early or halo.")] = None
-    form: Annotated[str | None, says("The code around it: keep, versioned or uniform.")] = None
+    form: Annotated[str | None, says("The surrounding code: keep, versioned or uniform.")] = None
     proof: Annotated[Proof, says("Why it is right.")]
     parts: Annotated[
         tuple[Part, ...],
         Meta(min_length=1),
         says(
-            "For each element of the load where it comes from; absent where source_line and "
-            "delta say it all."
+            "The source of each element of the load; absent if source_line and delta apply to "
+            "all of them."
         ),
     ] = ()
     rewrite: Name
@@ -91,10 +91,10 @@ class Rewrite(Documented, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Refusal(Documented, frozen=True):
-    """An instruction that was left alone. Null: not known, as where no source was in sight."""
+    """An instruction that was left alone. Null: unknown, for example without a source."""
 
     line: Line
-    source_line: Annotated[Line | None, says("Of the load whose value it would have taken.")]
+    source_line: Annotated[Line | None, says("Line of the load whose value it would have taken.")]
     delta: Delta | None
     reason: Annotated[str, says("Why.")]
     rewrite: Name = "shuffle"
@@ -104,119 +104,126 @@ class Refusal(Documented, frozen=True):
 class Loop(Documented, frozen=True):
     """A loop that the lanes of a warp may leave after different numbers of iterations."""
 
-    line: Annotated[Line, says("Of its first instruction.")]
-    form: Annotated[str, one_of("uniform", "keep"), says("What became of it.")]
-    reason: Annotated[str | None, says("Why it stays as it is; null where it does not.")]
+    line: Annotated[Line, says("Line of its first instruction.")]
+    form: Annotated[str, one_of("uniform", "keep"), says("Its form after the rewrite.")]
+    reason: Annotated[str | None, says("Why it stays as it is; null if it does not.")]
 
 
 class RewriteChoice(Documented, frozen=True):
-    """What became of one rewrite in a kernel."""
+    """The outcome of one rewrite in a kernel."""
 
     rewrite: Name
-    changes: Annotated[Count, says("Those that stay.")]
-    reason: Annotated[str, says("Why they stay, or the most frequent reason why there are none.")]
+    changes: Annotated[Count, says("Number of changes kept.")]
+    reason: Annotated[
+        str, says("Why they are kept, or the most frequent reason why there are none.")
+    ]
 
 
 class Choice(Documented, frozen=True, omit_defaults=True):
-    """Why the rewrites of a kernel are these. The reason is that of shuffles; `rewrites` has one of
-    each rewrite that was considered and has something to say."""
+    """Why these rewrites were chosen for a kernel. The reason is that of shuffles; `rewrites` has
+    an entry for each rewrite with a result or a reason."""
 
     by: Annotated[
         Annotated[str, one_of("asked", "tuned", "model")],
-        says("By force, measured by ptxsw tune, or left to what ptxas makes of it."),
+        says("asked: mode force; tuned: measured by ptxsw tune; model: by ptxas's output."),
     ]
     gain: Annotated[
         float | None,
-        says("Percent that the kernel gained where it was measured; null: not known."),
+        says("Measured gain of the kernel in percent; null: unknown."),
     ]
-    reason: Annotated[str, says("Why shuffles were made, or were not.")]
-    rewrites: Annotated[tuple[RewriteChoice, ...], says("What became of each.")] = EMPTY
+    reason: Annotated[str, says("Why shuffles were applied, or not.")]
+    rewrites: Annotated[tuple[RewriteChoice, ...], says("The outcome of each.")] = EMPTY
 
 
 class SourceEdit(Documented, frozen=True):
-    """What to write in a line of the source, in the place of what stands there once."""
+    """An edit of a source line: replace `old`, which occurs there once, by `new`."""
 
-    line: Annotated[Positive, says("Of the file that the finding names.")]
-    old: Annotated[str, says("What stands there once.")]
-    new: Annotated[str, says("What to write in its place.")]
+    line: Annotated[Positive, says("Line of the finding's file.")]
+    old: Annotated[str, says("Text that occurs once in that line.")]
+    new: Annotated[str, says("Its replacement.")]
 
 
 class Finding(Documented, frozen=True, omit_defaults=True):
-    """What a rule of `ptxsw.findings` has to say of a kernel."""
+    """A finding of a rule of `ptxsw.findings` in a kernel."""
 
-    rule: Annotated[str, Meta(pattern="^ptxsw-[a-z-]+$"), says("`ptxsw rule` explains it.")]
-    level: Annotated[str, one_of(*reversed(LEVELS)), says("How bad it is.")]
-    kernel: Annotated[str, says("As in the PTX.")]
+    rule: Annotated[
+        str, Meta(pattern="^ptxsw-[a-z-]+$"), says("Name of the rule; `ptxsw rule` explains it.")
+    ]
+    level: Annotated[str, one_of(*reversed(LEVELS)), says("Severity.")]
+    kernel: Annotated[str, says("Name in the PTX.")]
     line: Line
-    column: Annotated[Positive, says("Of the PTX text.")]
+    column: Annotated[Positive, says("Column of the PTX.")]
     measure: Annotated[str, says("The figures in a few words: 32 sectors, not 4.")]
-    what: Annotated[str, says("What it is, and why it costs.")]
-    advice: Annotated[str, says("What to do.")]
+    what: Annotated[str, says("Description and cost.")]
+    advice: Annotated[str, says("The fix.")]
     weight: Annotated[
         Weight,
         says(
-            "The extra cost for each warp that runs through the kernel. One unit is a quarter of a "
-            "cycle: the time of an instruction, or of a sector of 32 bytes in the L1 cache."
+            "The extra cost per warp that runs once through the kernel. One unit is a quarter of "
+            "an "
+            "SM cycle: the time of an instruction, or of a 32-byte sector in the L1 cache."
         ),
     ]
-    file: Annotated[str | None, says("Of the source, as .file names it.")] = None
+    file: Annotated[str | None, says("Source file, as .file names it.")] = None
     source_line: Annotated[Positive | None, says("Of `file`.")] = None
     source_column: Annotated[Positive | None, says("Of `file`.")] = None
-    lines: Annotated[tuple[Line, ...], says("All instructions that it speaks of.")] = EMPTY
+    lines: Annotated[tuple[Line, ...], says("PTX lines of all instructions concerned.")] = EMPTY
     gain: Annotated[
         tuple[Share, Share] | None,
         says(
-            "By which the time of the busiest resource falls once this is mended, at least and at "
-            "most: data may lie in the L2 cache or in memory. Absent where it is not known."
+            "Share by which a fix reduces the time of the busiest resource, at least and at most: "
+            "data may lie in the L2 cache or in memory. Absent if unknown."
         ),
     ] = None
     figures: Annotated[Mapping[str, Any], says("The figures by name.")] = field(
         default_factory=lambda: {}
     )
     condition: Annotated[
-        str | None, says("What nobody declares and the fault needs: blockDim.x > 32.")
+        str | None, says("Undeclared condition that the fault needs: blockDim.x > 32.")
     ] = None
     witness: Annotated[
         Mapping[str, Any] | None,
         says("A launch that shows the fault, as `ptxsw run --launch` takes it."),
     ] = None
-    threads: Annotated[tuple[str, ...], says("The threads that the fault needs.")] = ()
+    threads: Annotated[tuple[str, ...], says("Threads involved in the fault.")] = ()
     drawing: Annotated[tuple[str, ...], says("The fault as lines for a terminal.")] = ()
     edits: Annotated[
         tuple[SourceEdit, ...],
-        says("What mends it, where the source says literally what to change."),
+        says("Edits that fix it, if the source shows the exact text."),
     ] = ()
 
 
 class Verdict(Documented, frozen=True, omit_defaults=True):
-    """What a rule of correctness says of a kernel."""
+    """The verdict of a correctness rule on a kernel."""
 
     verdict: Annotated[
         str,
         one_of("absent", "found", "unknown"),
-        says("Absent is a proof for all launches with the block that is named."),
+        says("absent: a proof for all launches with the named block."),
     ]
     reason: Annotated[str, says("Why.")] = ""
-    condition: Annotated[str, says("What callers have to keep to: ldc >= nx.")] = ""
-    assumptions: Annotated[tuple[str, ...], says("What is taken for granted.")] = ()
+    condition: Annotated[str, says("Condition that callers must meet: ldc >= nx.")] = ""
+    assumptions: Annotated[tuple[str, ...], says("Assumptions.")] = ()
 
 
 class Kernel(Documented, frozen=True, omit_defaults=True):
-    """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
-    where there are neither shuffles nor copies."""
+    """One kernel or function. None: not computed; but `mean_delta` has no value if there are
+    neither shuffles nor copies."""
 
-    name: Annotated[str, says("As in the PTX.")]
-    loads: Annotated[
-        Count, says("Static global loads, generic ones included where they may be global.")
-    ]
-    shuffles: Annotated[Count | None, says("Loads served by a shuffle.")] = None
-    copies: Annotated[Count | None, says("Loads served by a register of the same lane.")] = None
+    name: Annotated[str, says("Name in the PTX.")]
+    loads: Annotated[Count, says("Static global loads, including generic ones that may be global.")]
+    shuffles: Annotated[Count | None, says("Loads replaced by a shuffle.")] = None
+    copies: Annotated[
+        Count | None, says("Loads replaced by a copy of a register of the same lane.")
+    ] = None
     mean_delta: Annotated[
         Annotated[float, Meta(ge=0, le=31)] | None,
-        says("Mean |delta| over shuffles and copies; null where there are none."),
+        says("Mean |delta| over shuffles and copies; null if there are none."),
     ] = None
-    instructions: Annotated[Count | None, says("Of its PTX.")] = None
-    accesses: Annotated[tuple[Access, ...] | None, says("To memory, in program order.")] = None
+    instructions: Annotated[Count | None, says("Number of PTX instructions.")] = None
+    accesses: Annotated[tuple[Access, ...] | None, says("Memory accesses, in program order.")] = (
+        None
+    )
     rewrites: Annotated[tuple[Rewrite, ...] | None, says("What was changed.")] = None
     refusals: Annotated[tuple[Refusal, ...] | None, says("What was left alone, and why.")] = None
     rows: Annotated[tuple[Row, ...] | None, says("Groups of accesses by their base.")] = None
@@ -225,51 +232,51 @@ class Kernel(Documented, frozen=True, omit_defaults=True):
     ] = None
     block: Annotated[
         tuple[Positive, Positive, Positive] | None,
-        says("The shape of the block for which accesses are described, where it is known."),
+        says("The block shape for which accesses are described, if known."),
     ] = None
-    choice: Annotated[Choice | None, says("Why its rewrites are these.")] = None
+    choice: Annotated[Choice | None, says("Why these rewrites were chosen.")] = None
     loops: Annotated[
         tuple[Loop, ...] | None,
         says(
-            "Where loops were to become uniform: those that lanes may leave after different "
-            "numbers of iterations."
+            "Loops that lanes may leave after different numbers of iterations, if uniform loops "
+            "were considered."
         ),
     ] = None
-    decision: Annotated[Decision | None, says("Of mode auto, by what ptxas made.")] = None
+    decision: Annotated[Decision | None, says("Decision of mode auto, from ptxas's output.")] = None
     findings: Annotated[
         tuple[Finding, ...] | None,
-        says("What costs this kernel most, and what to do about it; the worst first."),
+        says("What costs this kernel most, and how to fix it; worst first."),
     ] = None
     verdicts: Annotated[
         Mapping[str, Verdict] | None,
-        says("By rule, where it was asked whether the kernel is right."),
+        says("Verdicts by rule, if correctness rules were selected."),
     ] = None
-    totals: Annotated[Totals | None, says("What one warp moves in all.")] = None
-    figures: Annotated[Figures | None, says("What one warp does, no loop weighed.")] = None
+    totals: Annotated[Totals | None, says("Total data that one warp moves.")] = None
+    figures: Annotated[Figures | None, says("Work of one warp, without weighting loops.")] = None
     roles: Annotated[
-        tuple[Role, ...] | None, says("Of warps, where some run loops that others do not.")
+        tuple[Role, ...] | None, says("Warp roles, if some warps run loops that others do not.")
     ] = None
     descriptors: Annotated[
         tuple[DescribedOperand, ...] | None,
-        says("What tensor cores read in shared memory, and how it lies."),
+        says("Operands that tensor cores read in shared memory, and their layout."),
     ] = None
-    failed: Annotated[
-        Failure | None, says("Why ptxsw could not finish it. Absent where it could.")
-    ] = None
+    failed: Annotated[Failure | None, says("Why ptxsw could not finish it. Absent if it did.")] = (
+        None
+    )
 
 
 class Contents(Documented, frozen=True, omit_defaults=True):
-    """What there is to say of one PTX file. None: not known."""
+    """The report on one PTX file. None: unknown."""
 
     ptxsw: Annotated[str, says("The version of ptxsw that wrote the report.")]
     file: Annotated[str, says("The name of the PTX file.")]
     arch: Annotated[str | None, says("The target, as in sm_80.")]
-    seconds: Annotated[Annotated[float, Meta(ge=0)] | None, says("That it took.")]
-    kernels: Annotated[tuple[Kernel, ...], says("In the order of the text.")] = EMPTY
+    seconds: Annotated[Annotated[float, Meta(ge=0)] | None, says("Duration in seconds.")]
+    kernels: Annotated[tuple[Kernel, ...], says("In the order of the PTX.")] = EMPTY
     warning: Annotated[
         str | None,
         says(
-            "What a reader must know first: the result is unfit for use, ptxas refused it, or "
-            "kernels were not finished in time. Absent where there is nothing of the kind."
+            "What a reader must know first: the result is not fit for use, ptxas rejected it, or "
+            "kernels were not finished in time. Absent otherwise."
         ),
     ] = None

@@ -73,15 +73,15 @@ def _changes(rewrites: Iterable[Rewrite]) -> dict[int, str]:
                 tested = rewrite.detail.get("tested")
                 if line in constant:
                     tested = constant[line].detail.get("tested")
-                sentences[line] = f"{text}, behind a test" if tested else text
+                sentences[line] = f"{text}, with a test" if tested else text
         elif rewrite.rewrite == _KEPT and "tested" in rewrite.detail:
             text = f"register of {rewrite.detail['source_line']}"
-            sentences[rewrite.line] = f"{text}, behind a test" if rewrite.detail["tested"] else text
+            sentences[rewrite.line] = f"{text}, with a test" if rewrite.detail["tested"] else text
     return sentences
 
 
 def _constant(rewrite: Rewrite) -> str:
-    return f"read-only{', behind a test' if rewrite.detail.get('tested') else ''}"
+    return f"read-only{', with a test' if rewrite.detail.get('tested') else ''}"
 
 
 def _kept(line: int, detail: Mapping[str, Any]) -> dict[int, str]:
@@ -94,6 +94,6 @@ def _kept(line: int, detail: Mapping[str, Any]) -> dict[int, str]:
         case "repeated":
             return {line: f"register of {detail['source_line']}"}
         case "promoted":
-            stores = dict.fromkeys(detail["store_lines"], "once, behind the loop")
+            stores = dict.fromkeys(detail["store_lines"], "once, after the loop")
             return stores | dict.fromkeys(detail["load_lines"], "in a register during the loop")
     return {}

@@ -1,7 +1,7 @@
-"""What `predict` says, as frozen data; the JSON has the same fields.
+"""The results of `predict`, as frozen data; the JSON has the same fields.
 
-Times are seconds of a launch, or without one cycles of a multiprocessor for each warp and iteration
-of a loop. `low` is where all resources overlap, `high` where nothing does.
+Times are seconds of a launch or, without one, SM cycles per warp and iteration of a loop. At `low`
+all resources overlap, at `high` none do.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class Range(Documented, frozen=True):
-    """Bounds of a number; `high` None where there is none, as of work that is not modelled."""
+    """Bounds of a number; `high` is None if there is none, as for work that is not modelled."""
 
     low: float
-    """No less than this."""
+    """Lower bound."""
     high: float | None
-    """No more than this; None: open."""
+    """Upper bound; None: open."""
 
     @property
     def limit(self) -> float:
-        """The upper bound, infinite where there is none."""
+        """The upper bound, infinite if there is none."""
         return inf if self.high is None else self.high
 
 
@@ -43,48 +43,48 @@ class Load(Documented, frozen=True):
     time: Range
     """In the unit of its stretch; never open."""
     busy_with: str
-    """What keeps it busy most."""
+    """Its main work."""
 
 
 class Stretch(Documented, frozen=True):
     """A launch, or one iteration of a loop (all of a kernel without loops) for one warp."""
 
     label: str | None
-    """That of the loop's header; None for a whole kernel or a launch."""
+    """Label of the loop's header; None for a whole kernel or a launch."""
     line: int
-    """Of the PTX, where it begins, from 1."""
+    """First line in the PTX, from 1."""
     unit: str
-    """"s" or "cycles", of all times in it."""
+    """"s" or "cycles", for all its times."""
     time: Range
-    """Its bounds: all resources overlap, or nothing does."""
+    """Its bounds: all resources overlap, or none do."""
     likely: Range
-    """A narrower interval that is likely; of an iteration, `time` again."""
+    """A narrower, likely interval; for an iteration, the same as `time`."""
     expected: float | None
-    """The most likely time. None without a launch, when nothing is known of what overlaps, and
-    where the upper end of `time` is open."""
+    """The most likely time. None without a launch, because the overlap is unknown, and if the upper
+    end of `time` is open."""
     resources: tuple[Load, ...]
     """The busiest first."""
     unknown: tuple[int, ...] = ()
-    """Lines of accesses whose sectors or banks are not known."""
+    """Lines of accesses with unknown sectors or banks."""
     unmodelled: tuple[str, ...] = ()
-    """Work without figures, for which `time` is open."""
+    """Work that is not modelled; `time` is then open."""
 
 
 class OccupancyStep(Documented, frozen=True):
-    """A value of a resource with which another number of blocks is resident."""
+    """A value of a resource that changes the number of resident blocks."""
 
     resource: str
     """"registers" or "shared"."""
     at: int
-    """Registers of a thread, or bytes of a block."""
+    """Registers per thread, or bytes per block."""
     blocks: int
-    """Resident on a multiprocessor then."""
+    """Resident blocks per multiprocessor then."""
     fraction: float
-    """Share of its warps that are resident then, 0 to 1."""
+    """Share of resident warps then, 0 to 1."""
 
 
 class Occupancy(Documented, frozen=True, kw_only=True):
-    """What one multiprocessor holds of a kernel."""
+    """Resident blocks and warps of a kernel on one multiprocessor."""
 
     registers: int
     """Of a thread."""
@@ -97,47 +97,47 @@ class Occupancy(Documented, frozen=True, kw_only=True):
     warps: int
     """Resident on a multiprocessor."""
     fraction: float
-    """Share of the warps that it could hold, 0 to 1."""
+    """Share of the maximum number of warps, 0 to 1."""
     limiter: str
-    """What allows no more blocks."""
+    """The resource that limits the number of blocks."""
     next_steps: tuple[OccupancyStep, ...]
-    """The nearest values of resources with which another number of blocks is resident."""
+    """The nearest values of resources that change the number of resident blocks."""
 
 
 class RewriteEffect(Documented, frozen=True):
-    """What a rewrite would change in the stretch that takes longest, made wherever it is proved."""
+    """The effect of a rewrite on the longest stretch, if applied wherever it is proved."""
 
     rewrite: str
     """As `ptxsw rewrites` names it."""
     changes: int
-    """How many it would make."""
+    """Number of changes."""
     low: tuple[float, float]
     """The lower end of the time, before and after."""
     high: tuple[float | None, float | None]
-    """The upper end, before and after; None where it is open."""
+    """The upper end, before and after; None if open."""
     registers: tuple[int | None, int | None]
-    """Of a thread, before and after; None: not known."""
+    """Registers per thread, before and after; None: unknown."""
     unit: str = "cycles"
     """"s" or "cycles"."""
 
 
 class RegisterCandidate(Documented, frozen=True, kw_only=True):
-    """What ptxas makes of a kernel under a limit of registers."""
+    """ptxas's output for a kernel under a register limit."""
 
     limit: int | None
-    """Registers of a thread; None: as it is."""
+    """Registers per thread; None: no limit."""
     spills_to_shared: bool
-    """To shared memory, in place of local memory."""
+    """True if it spills to shared memory instead of local memory."""
     registers: int
-    """That a thread has then."""
+    """Registers per thread then."""
     local: int
-    """Bytes that a thread spills to local memory."""
+    """Spill bytes per thread in local memory."""
     shared: int
     """Bytes of a block in shared memory."""
     fraction: float
     """Share of resident warps, 0 to 1."""
     pace: float
-    """Stall cycles of a warp over that share: the fewest are predicted to be best."""
+    """Stall cycles of a warp divided by that share; the smallest is predicted to be best."""
 
 
 class Kernel(Documented, frozen=True):

@@ -71,12 +71,12 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
     for stretch in kernel.stretches:
         yield from _stretch(stretch)
     for other in kernel.against:
-        yield "  the other text"
+        yield "  the other version"
         yield from _stretch(other)
     for number, counterpart in kernel.pairs:
         yield f"  {_compared(kernel.stretches[number], kernel.against[counterpart])}"
     if len(kernel.pairs) < len(kernel.against):
-        yield "  the other text: not all of its loops could be paired with one here"
+        yield "  the other version: not all of its loops could be paired with one here"
     if kernel.roles:
         yield f"  {TITLE[0].lower()}{TITLE[1:]}"
         yield from (f"    {line}" for line in role_lines(kernel.roles))
@@ -115,7 +115,7 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
     if stretch.unknown:
         lines = ", ".join(map(str, stretch.unknown[:8]))
         more = ", ..." if len(stretch.unknown) > 8 else ""
-        yield f"    not known what a warp touches: line {lines}{more}"
+        yield f"    unknown addresses: line {lines}{more}"
 
 
 def bar(load: Load, most: float) -> str:
@@ -158,19 +158,19 @@ def shown_time(value: float, unit: str) -> str:
 def _compared(stretch: Stretch, other: Stretch) -> str:
     """In words; what is not known may be the same for both, which the bounds do not use."""
     if other.time.limit < stretch.time.low:
-        verdict = "the other is faster"
+        verdict = "it is faster"
     elif stretch.time.limit < other.time.low:
-        verdict = "the other is slower"
+        verdict = "it is slower"
     else:
-        verdict = "the bounds overlap"
+        verdict = "but the bounds overlap"
     where = "" if stretch.label is None else f" in the loop {stretch.label}"
     if (stretch.time, stretch.resources) == (other.time, other.resources):
-        return f"the other text takes 1.00 times as long{where}: all figures are the same"
+        return f"the other version takes 1.00 times as long{where}: all figures are the same"
     if stretch.time.high is None or other.time.high is None:
-        return f"the other text{where}: {verdict}; {_open_for(stretch, other)}"
+        return f"the other version{where}: {verdict}; {_open_for(stretch, other)}"
     ratio = _one(other) / (_one(stretch) or 1.0)
     what = "expected" if stretch.expected is not None else "middle of the bounds"
-    return f"the other text takes {ratio:.2f} times as long{where} ({what}): {verdict}"
+    return f"the other version takes {ratio:.2f} times as long{where} ({what}), {verdict}"
 
 
 def _one(stretch: Stretch) -> float:

@@ -34,7 +34,7 @@ _TOGETHER: Mapping[str, Json] = {
 
 
 class Report(Contents, frozen=True):
-    """One PTX file: what was found in it, and done to it."""
+    """The report on one PTX file: its accesses, findings and rewrites."""
 
     def __str__(self) -> str:
         """What `ptxsw analyze` prints."""
@@ -58,7 +58,7 @@ class Report(Contents, frozen=True):
 
 
 def to_json(report: Report) -> Json:
-    """A report as the contract's objects, ready for `json.dumps`."""
+    """A report as plain objects, ready for `json.dumps`."""
     data = _objects(report)
     return {"schema": SCHEMA} | data | {"kernels": [_completed(one) for one in data["kernels"]]}
 
@@ -83,7 +83,7 @@ def _completed(kernel: Json) -> Json:
 
 
 def from_json(data: object) -> Report:
-    """The report that `to_json` made. Raises ValueError where `data` is no such report."""
+    """A report from the objects of `to_json`. Raises ValueError if `data` is not such a report."""
     try:
         if not isinstance(data, Mapping) or data["schema"] != SCHEMA:
             raise ValueError(f"not a ptxsw report of schema {SCHEMA}")

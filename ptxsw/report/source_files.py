@@ -90,11 +90,11 @@ class SourceFiles:
         """Why a file is not read. Raises OSError where there is none, ValueError for no name."""
         status = os.stat(real)
         if not stat.S_ISREG(status.st_mode):
-            return "it is no regular file"
+            return "it is not a regular file"
         if not any(_is_below(real, root) for root in self._allowed):
             return "it lies below neither the PTX, nor the working directory, nor a --source-root"
         if not _looks_like_source(real):
-            return f"it leads to {real}, which is no source by its name"
+            return f"it leads to {real}, whose name is not that of a source"
         if status.st_size > MOST_BYTES:
             return f"it is larger than {MOST_BYTES >> 20} MB"
         return None

@@ -11,7 +11,7 @@ from ptxsw.report.tables import Table
 if TYPE_CHECKING:
     from ptxsw.cost import roles as cost
 
-TITLE = "Roles of warps, beside each other"
+TITLE = "Warp roles, running concurrently"
 
 
 def shown_roles(

@@ -1,1 +1,1 @@
-"""The paper that shuffles come from, done again: its figures beside those of the same operators."""
+"""The shuffle paper reproduced: its figures beside ours for the same operators."""

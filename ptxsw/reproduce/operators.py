@@ -113,7 +113,7 @@ def measured_text(name: str) -> str:
 def _read(name: str) -> str:
     path = next((folder / name for folder in _PLACES if (folder / name).exists()), None)
     if path is None:
-        raise FileNotFoundError(f"{name}: this installation of ptxsw carries no such operator")
+        raise FileNotFoundError(f"{name}: this installation of ptxsw has no such operator")
     return path.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""All rewrites there are, in the order in which a kernel goes through them."""
+"""All rewrites, in the order in which a kernel goes through them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def named(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in names if name not in NAMED_ALONE)
     unknown = next((name for name in wanted if name not in names), None)
     if unknown is not None:
-        raise ValueError(f"unknown rewrite {unknown!r}; known are all, {', '.join(names)}")
+        raise ValueError(f"unknown rewrite {unknown!r}; known: all, {', '.join(names)}")
     if not wanted:
-        raise ValueError(f"no rewrite is named; known are all, {', '.join(names)}")
+        raise ValueError(f"no rewrite is named; known: all, {', '.join(names)}")
     return wanted

@@ -40,10 +40,8 @@ _MOST_STORES = 64
 """With more stores between two accesses, the load is refused without comparing them."""
 _MOST_TRIED = 8
 """Earlier accesses to the same bytes that are looked at."""
-_COSTS = (
-    "a test and a second copy of the code cost more than they certainly save; force rewrites it"
-)
-_TOLD = "what the kernel stores lies apart from what it keeps in registers"
+_COSTS = "a test and a second copy of the code cost more than the certain saving; force rewrites it"
+_TOLD = "the kernel's stores are disjoint from what it keeps in registers"
 
 
 def available_loads(
@@ -90,7 +88,7 @@ def _obstacle(kernel: Kernel) -> str | None:
     if kernel.options.mode != "force":
         return _COSTS
     if stands_twice(kernel.function.body):
-        return "the kernel stands twice already"
+        return "the kernel is already duplicated"
     return obstacle_to_versions(kernel)
 
 

@@ -148,7 +148,7 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     )
     if auto and not paying:
         return (
-            f"by count it does not certainly pay: a warp would execute up to {cheapest.added:.0f} "
+            f"no clear gain by count: a warp would execute up to {cheapest.added:.0f} "
             f"instructions more for {cheapest.saved:.0f} wavefronts less"
         )
     return cheapest

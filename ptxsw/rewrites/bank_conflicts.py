@@ -72,16 +72,14 @@ _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
 # shape than the one it was padded for. That is not worth a line in the report.
 _MILD = 2
 _FOLDED_BELOW = 90  # sm_90 has no `[R7.X4]`
-_NOT_KNOWN = "its bank conflicts depend on what only the run knows"
+_NOT_KNOWN = "its bank conflicts depend on run-time values"
 
 
 class BankConflicts:
     """See above."""
 
     name: ClassVar[str] = "bank-conflicts"
-    summary: ClassVar[str] = (
-        "Addresses of shared memory are permuted so that banks do not conflict."
-    )
+    summary: ClassVar[str] = "Addresses of shared memory are permuted to avoid bank conflicts."
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """One change of all shared accesses, or the reason why a kernel keeps its conflicts."""
@@ -292,7 +290,7 @@ def _unseen(instruction: Instruction, tainted: Set[Reg]) -> str | None:
     if address is None or address.extra:
         return "has an address of another form"
     if isinstance(address.base, Reg) and address.base not in tainted:
-        return "has an address that is not built on an array of the kernel"
+        return "has an address that does not derive from an array of the kernel"
     if not isinstance(address.base, Reg | Symbol):
         return "has a constant address"
     if _bytes(instruction) not in (1, 2, 4, 8, 16):
@@ -327,7 +325,7 @@ def _kept(kernel: Kernel, array: Variable) -> str | None:
     """Why the declaration of an array cannot be changed as it would have to be."""
     if array.is_dynamic and array in kernel.module.variables:
         old = kernel.module.version < _ASKS_SIZE
-        return "PTX before 4.1 cannot ask for the size of dynamic shared memory" if old else None
+        return "PTX before 4.1 cannot query the size of dynamic shared memory" if old else None
     if not set(array.linkage) <= {"visible"}:
         return f"{array.name} is shared with another module"
     if array in kernel.module.variables and named_elsewhere(kernel, array):

@@ -73,7 +73,7 @@ class Requires(Struct, frozen=True):
             return "kernels with 32-bit addresses (.address_size 32) are left alone"
         if module.version < self.version:
             (major, minor), (least, wanted) = module.version, self.version
-            return f"PTX {major}.{minor} {self.version_reason}; it takes .version {least}.{wanted}"
+            return f"PTX {major}.{minor} {self.version_reason}; it needs .version {least}.{wanted}"
         if module.sm < self.sm:
             target = module.targets[0] if module.targets else "?"
             return f"the target {target} {self.sm_reason}"

@@ -210,9 +210,9 @@ class Calls(Struct, frozen=True, dict=True):
         if shared is not None:
             return f"no copy is made, since all calls share its variable {shared.name}"
         if function.directives or name_place(self.outer.text, function) is None:
-            return "no copy is made of a function with directives in its header"
+            return "a function with directives in its header is not copied"
         if name in self._reached(name):
-            return "no copy is made of a function that calls itself"
+            return "a function that calls itself is not copied"
         return None
 
     def _reached(self, name: str) -> set[str]:

@@ -40,9 +40,9 @@ def _by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
     if effects & Effect.CALL:
         return "may call code that accesses these bytes"
     if opcode in ("griddepcontrol", "brx"):
-        return "stands in the loop"
+        return "is in the loop"
     if effects & (Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC):
-        return "orders memory, or waits for others"
+        return "orders memory or waits for other threads"
     # Nobody writes these while the kernel runs.
     private = isa.space_named(opcode, modifiers) in ("param", "const")
     return _ANYTHING if effects & (Effect.READ | Effect.WRITE) and not private else None

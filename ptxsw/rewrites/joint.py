@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from ptxsw.toolchain.tuned import Tuned
 
 AUTO, KEEP, UNIFORM = "auto", "keep", "uniform"
-_COPIES_ONLY = "scheme keep makes copies only"
-_BY_PTXAS = "what ptxas makes of shuffles decides"
+_COPIES_ONLY = "scheme keep only makes copies"
+_BY_PTXAS = "ptxas's output for shuffles decides"
 _COPIES_FIRST = "loads of the kernel become copies, which are weighed without shuffles"
 _NO_NEIGHBOUR = "no load is known to read what another lane loads"
 _NO_WAVEFRONT_LESS = (
@@ -150,7 +150,7 @@ def _style(kernel: Kernel) -> tuple[Style | None, Choice]:
         style = "paper" if options.scheme == AUTO else options.scheme, form
         if form == UNIFORM and not uniform:
             style = style[0], KEEP
-        choice = Choice(ASKED, None, "asked for by mode force")
+        choice = Choice(ASKED, None, "requested by mode force")
         choice = choice if force else Choice(MODEL, None, _BY_PTXAS)
     if form == UNIFORM and before_volta:
         choice = replace(choice, reason=f"{choice.reason}; there is no form uniform before sm_70")
@@ -170,14 +170,14 @@ def _as_tuned(tuned: Tuned, options: Options, uniform: bool) -> tuple[Style | No
     place = f"measured on {tuned.device} ({tuned.date})"
     style, gain = (tuned.scheme, tuned.form), tuned.speedup - 1
     if style == (KEEP, KEEP):
-        return None, Choice(TUNED, 0.0, f"{place}: nothing is faster than the original")
+        return None, Choice(TUNED, 0.0, f"{place}: nothing beats the original")
     faster = f"{place}: {tuned.speedup:.3f} times as fast with"
     if not tuned.form:
         return None, Choice(TUNED, 0.0, f"{faster} {tuned.scheme}")
     faster = f"{faster} scheme {tuned.scheme}, form {tuned.form}"
     least = options.min_gain
     if least is not None and gain * 100 < least:
-        return None, Choice(TUNED, 0.0, f"{faster}, less than the {least:g}% asked for")
+        return None, Choice(TUNED, 0.0, f"{faster}, less than the required {least:g}%")
     asked = options.scheme in (AUTO, tuned.scheme) and options.form in (AUTO, tuned.form)
     known = AUTO not in style and tuned.scheme in SCHEMES and tuned.form in FORMS
     if not asked or not known or (tuned.form == UNIFORM and not uniform):
@@ -239,7 +239,7 @@ def _hopeless(kernel: Kernel, sources: LoadSources) -> Choice | None:
 
     reason = cannot_count(kernel.arch)
     if reason is not None:
-        reason = f"the cost of shuffles in registers is not known: {reason}"
+        reason = f"the register cost of shuffles is not known: {reason}"
     elif not any(_exceeds_shuffles(kernel.trace, access) for access in shuffled):
         reason = _NO_WAVEFRONT_LESS
     return None if reason is None else Choice(MODEL, None, f"{reason}; {_FORCE}")

@@ -39,7 +39,9 @@ class LoadElimination:
     asks for a scheme or a form asks for these alone."""
 
     name: ClassVar[str] = LOAD_ELIMINATION
-    summary: ClassVar[str] = "A load of bytes that this thread has in a register becomes a copy."
+    summary: ClassVar[str] = (
+        "A load of bytes that the thread already has in a register becomes a copy."
+    )
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""

@@ -17,9 +17,12 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term
 from ptxsw.terms.solver import Proved
 
-BYPASSED = "the text has found that its operands do not fit 32 bits"
+BYPASSED = "the code has tested that its operands do not fit 32 bits"
 CHEAP = "its divisor is a power of two"
-PARTED = "its operands are not known to fit, and a test would part lanes that the kernel asks for"
+PARTED = (
+    "its operands are not known to fit, and a test would split lanes that the kernel counts as "
+    "active"
+)
 UNTESTED = "; force tests them at run time"
 
 

@@ -292,7 +292,9 @@ def _with_guard_reason(refusal: Refusal, reason: str | None) -> Refusal:
     """A refusal with the reason why no test before the loop helps."""
     if reason is None or not refusal.reason.endswith(_THESE):
         return refusal
-    return replace(refusal, reason=f"{refusal.reason}; before the loop no test can tell: {reason}")
+    return replace(
+        refusal, reason=f"{refusal.reason}; a test before the loop cannot decide it: {reason}"
+    )
 
 
 def _latest(streams: Sequence[Stream]) -> Stream | None:

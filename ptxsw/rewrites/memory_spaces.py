@@ -59,7 +59,7 @@ class MemorySpaces:
     """See above."""
 
     name: ClassVar[str] = "memory-spaces"
-    summary: ClassVar[str] = "Generic accesses name the state space in which they are known to lie."
+    summary: ClassVar[str] = "Generic accesses name their state space if it is known."
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
@@ -110,7 +110,7 @@ class MemorySpaces:
 
     def nothing(self, kernel: Kernel) -> str:
         """See `OwnSearch`."""
-        return "all accesses name their state space, or have to be made as they are written"
+        return "all accesses already name their state space, or must stay as written"
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""

@@ -32,7 +32,7 @@ from ptxsw.rewrites.base import Kernel
 
 _MOST_PREDECESSORS = 8
 _MOST_ALIKE = 32  # accesses to the same bytes
-MOVED = "on other ways it would be loaded as before: no load is certainly saved; force moves it"
+MOVED = "other paths would still load it: no load is saved for certain; force moves it"
 
 
 def joined_loads(

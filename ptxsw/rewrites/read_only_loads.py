@@ -37,7 +37,7 @@ from ptxsw.ptx.isa import Effect
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_guard import LIMITS, entry_guard, grid_below, obstacle_to_versions
 
-_NOTHING_AGAIN = "nothing is loaded a second time, so ptxas could save nothing; force rewrites it"
+_NOTHING_AGAIN = "nothing is loaded twice, so ptxas could save nothing; force rewrites it"
 _MOST_COMPARED = 1 << 14  # pairs of a load and a store
 _ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})
 _FENCES = isa.opcodes(isa.Trait.FENCE)
@@ -225,7 +225,7 @@ class _Finder:
         if self.kernel.options.mode == "force" or looped:
             return None
         return (
-            "a test and a second copy of the code cost more than they certainly save; "
+            "a test and a second copy of the code cost more than the certain saving; "
             "force rewrites it"
         )
 

@@ -62,7 +62,7 @@ class Registers:
 
     name: ClassVar[str] = "registers"
     summary: ClassVar[str] = (
-        "Registers are limited, and spilled to shared memory, for more resident warps."
+        "The register count is limited, with spills to shared memory, for more resident warps."
     )
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
@@ -78,7 +78,7 @@ class Registers:
         if wanted is not None:
             chosen = next((trial for trial in others if trial.name == wanted), None)
             if chosen is None:
-                reason = f"{wanted} is none of its candidates now"
+                reason = f"{wanted} is no longer one of its candidates"
                 yield Refusal(self.name, 0, reason, RegisterTrials(tuple(outcomes)))
             else:
                 yield Change(
@@ -119,18 +119,15 @@ def _obstacle(kernel: Kernel) -> str | None:
         major, minor = kernel.module.version
         return f"PTX {major}.{minor} has no spills to shared memory; .version 8.7 is needed"
     if function.most_threads is None:
-        return (
-            "the kernel does not declare how large its blocks are: add __launch_bounds__ "
-            "(.maxntid or .reqntid)"
-        )
+        return "block size unknown: add __launch_bounds__ (.maxntid or .reqntid)"
     if any(name in ("minnctapersm", "maxnctapersm") for name, _ in function.directives):
-        return "the kernel itself says how many blocks are to be resident (.minnctapersm)"
+        return "the kernel itself sets the number of resident blocks (.minnctapersm)"
     declared = (*kernel.module.variables, *function.body.variables)
     if any(variable.is_dynamic for variable in declared):
-        return "the kernel uses dynamic shared memory, whose size only the launch knows"
+        return "the kernel uses dynamic shared memory, whose size is known only at launch"
     for instruction in instructions:
         if isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.CALL:
-            return "the kernel calls functions, which have registers of their own"
+            return "the kernel calls functions, which use their own registers"
         if {Special("%dynamic_smem_size"), Special("%total_smem_size")} & set(
             isa.uses(instruction)
         ):
@@ -200,7 +197,7 @@ def _outcomes(kernel: Kernel) -> list[RegisterTrial] | str:
     except (NoPtxas, NoCodeForTarget, NoNvdisasm, UnknownTarget) as error:
         return str(error)
     except AssemblyError as error:
-        return f"ptxas refuses the kernel: {' '.join(str(error).split())[:200]}"
+        return f"ptxas rejects the kernel: {' '.join(str(error).split())[:200]}"
     except (OSError, TimeoutExpired) as error:
         return f"ptxas could not be run: {error}"
     return [o for o in outcomes if o.shared <= max(_STATIC, shared)]

@@ -138,7 +138,7 @@ _BOTH = (
 
 NARROWING = LocalRewrite(
     "narrowing",
-    "64-bit operations on values that fit 32 bits are computed with 32 bits.",
+    "64-bit operations on values that fit 32 bits use 32-bit instructions.",
     (
         # One division serves both. The quotient goes to a register of its own: its destination may
         # be an operand that the remainder still needs, or be written in between.

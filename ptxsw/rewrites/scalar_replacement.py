@@ -48,8 +48,8 @@ from ptxsw.rewrites.base import FOR_SHUFFLES, SHUFFLE, Kernel, Outcome, RefusedS
 from ptxsw.rewrites.entry_guard import LIMITS, SupposedFacts, obstacle_to_versions
 from ptxsw.rewrites.loop_reuse import NAME, Kept, LoopReuse, count, served
 
-_TOLD = "what the loops store lies apart from what they keep in registers"
-_ROTATED = "is rotated: no shuffle is made from a register that a loop carries"
+_TOLD = "the loops' stores are disjoint from what they keep in registers"
+_ROTATED = "is rotated: a shuffle cannot use a register that a loop carries"
 
 
 class ScalarReplacement:

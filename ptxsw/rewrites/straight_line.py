@@ -52,7 +52,7 @@ _LEAST = 2.0  # instructions that are saved: less is not told from what ptxas do
 _GAIN = 0.1
 """Of a kernel's instructions, by which they fall at least where a stretch is to stand twice."""
 
-NO_SHARED_BASE = "no base would make its addresses with less"
+NO_SHARED_BASE = "no shared base would make its addresses cheaper"
 _TOO_MANY = "it has too many accesses"
 
 

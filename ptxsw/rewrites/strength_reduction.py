@@ -75,10 +75,10 @@ _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
 _MOST_BLOCKS = 24  # of a loop: `validate` follows every path through it
 
-_NOT_RUN = "the time for the symbolic run was over"
+_NOT_RUN = "the symbolic run ran out of time"
 _TOO_LARGE = "the loop has too many blocks, or several entries"
 _NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
-_NO_SAVING = "no base or pointer would make the addresses of the loop with less"
+_NO_SAVING = "no base or pointer would make the addresses of the loop cheaper"
 
 
 class StrengthReduction:
@@ -86,8 +86,7 @@ class StrengthReduction:
 
     name: ClassVar[str] = "strength-reduction"
     summary: ClassVar[str] = (
-        "Addresses are computed from few bases, in loops and without, if a test finds that no "
-        "index wraps."
+        "Addresses are computed from a few bases, if a test finds that no index wraps."
     )
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
@@ -170,7 +169,7 @@ def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
         return None if accesses else "the loop accesses no memory"
     if not any("wide" in i.modifiers or _extends(i) for i in code):
         return _NO_INDEX
-    return None if accesses > 1 else "the loop has one access only"
+    return None if accesses > 1 else "the loop has only one access"
 
 
 def _accesses(cfg: Cfg, body: Iterable[int]) -> Iterator[int]:

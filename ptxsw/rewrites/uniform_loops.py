@@ -24,9 +24,7 @@ class UniformLoops:
     """See above. It is planned together with the others of `TOGETHER`."""
 
     name: ClassVar[str] = UNIFORM_LOOPS
-    summary: ClassVar[str] = (
-        "A loop that lanes leave at different times is driven by a vote of the warp."
-    )
+    summary: ClassVar[str] = "A vote of the warp drives a loop that lanes leave at different times."
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""

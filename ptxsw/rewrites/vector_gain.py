@@ -35,10 +35,10 @@ def cannot_pay(kernel: Kernel, changes: Sequence[Change]) -> str | None:
     fewer = -sum(change.worth.instructions for change in changes)
     saved = -sum(change.worth.wavefronts for change in changes)
     if fewer < share * instructions and saved < share * accesses:
-        return f"the vectors save less than {100 * share:g} % of what the kernel does"
+        return f"the vectors save less than {100 * share:g} % of the kernel's work"
     held = _most_held(trace, kernel.function.body, {trace.cfg.block_of[c.at] for c in changes})
     if held >= _FULL:
-        return f"values fill {held} of {_REGISTERS} registers there, and vectors hold more at once"
+        return f"{held} of {_REGISTERS} registers are in use there, and vectors need more at once"
     return None
 
 

@@ -101,7 +101,7 @@ class Vectorize:
 
     def nothing(self, kernel: Kernel) -> str:
         """See `OwnSearch`."""
-        return "no accesses of a thread to adjacent addresses make up an aligned vector"
+        return "no adjacent accesses of a thread form an aligned vector"
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
@@ -248,12 +248,15 @@ class _Search:
     ) -> str | None:
         """Why alignment decides against a vector."""
         if tests is None:
-            return f"its address may be no multiple of {size}, and no test of parameters would tell"
+            return (
+                f"its address may not be a multiple of {size}, and no test of parameters can "
+                f"decide it"
+            )
         ins = first.access.instruction
         if not tests and not divergent and isa.space(ins) == "shared":
             return "ptxas itself joins accesses to shared memory that it knows to be aligned"
         if divergent and (ins.guard is not None or first.access.kind == "store"):
-            return f"each thread would have to ask whether its address is a multiple of {size}"
+            return f"each thread would have to test whether its address is a multiple of {size}"
         return None
 
     def _tests(

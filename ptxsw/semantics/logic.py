@@ -114,7 +114,7 @@ def _choice(place: int, upper: Table | bool, lower: Table | bool) -> Table:
 
 def _lookup(g: Algebra[V], a: V, b: V, c: V, table: V | int) -> V:
     if not isinstance(table, int):
-        raise ValueError("the table of lop3 is no literal")
+        raise ValueError("the table of lop3 is not a literal")
     logic = _table(table & 0xFF, 3)
     if isinstance(logic, bool):
         return g.const(-logic & 0xFFFFFFFF, 32)

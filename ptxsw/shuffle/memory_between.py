@@ -101,13 +101,13 @@ class MemoryBetween:
             return None
         for span in spans:
             for index in within(self._orders, span):
-                return Refused(f"{self._named(index)} stands between the two loads")
+                return Refused(f"{self._named(index)} is between the two loads")
             shared = self._shared_store(span, source, dest)
             if shared is not None:
                 return Refused(f"{self._named(shared)} between the two loads may change it")
             stores = within(self._stores, span)
             if len(stores) > _STORES_COMPARED:
-                return Refused("too many stores stand between the two loads")
+                return Refused("there are too many stores between the two loads")
             for index in stores:
                 # Both, although they load the same bytes: in `ld u[t]; st u[t]; ld u[t+1]` this
                 # thread's store misses its second load, but hits the first one of its neighbour.

@@ -216,7 +216,7 @@ class _Finder:
         enters = sides[0] == entered
         if self._landing(sides[1] if enters else sides[0]) != self._landing(after):
             line = self._code.line(self._cfg.blocks[block].end - 1)
-            raise RefusedNest(f"lanes that bypass it (line {line}) do not continue behind it")
+            raise RefusedNest(f"lanes that bypass it (line {line}) do not continue after it")
         return enters
 
     def _landing(self, number: int) -> int:

@@ -98,7 +98,7 @@ class Chunk:
         """`undefined` marks threads of the fragment; None: all of them."""
         at = 0 if undefined is None else int(np.flatnonzero(undefined)[0])
         thread = int(fragment.idx[min(at, fragment.count - 1)])
-        error = self.error(Poisoned, fragment, thread, f"a value nobody defined {what}")
+        error = self.error(Poisoned, fragment, thread, f"an undefined value {what}")
         error.absent = self.unanswered.get(thread)
         return error
 

@@ -147,7 +147,7 @@ def entry(module: Module, name: str | None) -> Function:
     elif name is None:
         problem = f"which kernel? name one of: {names}"
     else:
-        problem = f"no kernel {name!r}; there are: {names}"
+        problem = f"no kernel {name!r}; available: {names}"
     raise Unsupported(problem, module.source, span)
 
 

@@ -1,1 +1,1 @@
-"""Bit-vector terms in normal form: made, evaluated, bounded, and asked about with Z3."""
+"""Bit-vector terms in normal form: built, evaluated, bounded, and given to Z3."""

@@ -1,1 +1,1 @@
-"""The real ptxas: finding it, its command line, running it, keeping answers from call to call."""
+"""The real ptxas: finding it, its command line, running it, caching results."""

@@ -65,12 +65,13 @@ class Tally:
     def __str__(self) -> str:
         notes = []
         if self.refused:
-            notes.append(f"{self.refused} refused by ptxas")
+            notes.append(f"{self.refused} rejected by ptxas")
         if self.unfinished:
             notes.append(f"{self.unfinished} not finished in time")
         among = f" ({', '.join(notes)})" if notes else ""
         kernels = f", {self.kernels} kernels" if self.kernels else ""
-        return f"{self.answers} answers{among}{kernels}, {self.size / 1e6:.1f} MB"
+        files = f"{self.answers} file{'s' * (self.answers != 1)}"
+        return f"{files}{among}{kernels}, {self.size / 1e6:.1f} MB"
 
 
 def key(*parts: bytes) -> str:

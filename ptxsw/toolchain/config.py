@@ -53,7 +53,7 @@ def read(path: str) -> Mapping[str, Any]:
     if os.path.basename(path) == FILES[1]:
         table = table["tool"]["ptxsw"]
     if not isinstance(table, dict):
-        raise ValueError("tool.ptxsw is no table")
+        raise ValueError("tool.ptxsw is not a table")
     return table
 
 

@@ -34,7 +34,7 @@ class PossiblePtxas:
         if os.path.isdir(self.path) or not os.access(self.path, os.X_OK):
             return "is not executable"
         if is_stand_in(self.path):
-            return "is the stand-in itself"
+            return "is the wrapper itself"
         return None
 
 

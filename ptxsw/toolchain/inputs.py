@@ -53,8 +53,8 @@ def files_in(paths: Sequence[str]) -> tuple[str, ...]:
             inside = sorted(str(each) for each in Path(path).rglob("*.ptx") if each.is_file())
             if not inside:
                 raise UnreadableInput(
-                    f"{path}: there is no PTX (*.ptx) below it; sources, objects and libraries "
-                    f"have to be named: {Path(path) / '*.o'}"
+                    f"{path}: no PTX (*.ptx) below it; name sources, objects and libraries "
+                    f"yourself: {Path(path) / '*.o'}"
                 )
             files += inside
         else:
@@ -76,14 +76,14 @@ def ptx_of(
     if not is_binary(data):
         return (Ptx(path, _decoded(path, data), directory),)
     if _is_cubin(data):
-        raise UnreadableInput(f"{path}: a cubin holds no PTX; --resources can check it")
+        raise UnreadableInput(f"{path}: a cubin contains no PTX; --resources can check it")
     texts = [
         Ptx(f"{path}:{name}", _decoded(name, content), directory)
         for name, content in _extracted(path, data, "-xptx", ".ptx")
     ]
     if not texts:
         raise UnreadableInput(
-            f"{path}: there is no PTX in it; compile with "
+            f"{path}: it contains no PTX; compile with "
             "-gencode arch=compute_80,code=[sm_80,compute_80], or use --resources"
         )
     return tuple(texts)

@@ -76,7 +76,7 @@ def assemble(
     status, cubin, messages = run(ptxas or locate(), ptx, arguments, name, timeout)
     if _UNKNOWN in messages:
         raise NoCodeForTarget(
-            f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
+            f"ptxas does not support {arch}: name one that does in PTXSW_REAL_PTXAS, or "
             "another target with --arch"
         )
     if status != 0 or not cubin:

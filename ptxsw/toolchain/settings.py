@@ -132,7 +132,7 @@ def parse_assume(text: str | None) -> frozenset[str]:
     unknown = names - ASSUMPTIONS.keys()
     if unknown:
         words = ", ".join(("none", *sorted(ASSUMPTIONS)))
-        raise ValueError(f"unknown assumption {sorted(unknown)[0]!r}; known are {words}")
+        raise ValueError(f"unknown assumption {sorted(unknown)[0]!r}; known: {words}")
     return names
 
 
@@ -165,7 +165,7 @@ def _number(
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        wrong.append(f"{name} is {text!r}; it has to be a number from {low:g} to {high:.0f}")
+        wrong.append(f"{name} is {text!r}; it must be a number from {low:g} to {high:.0f}")
         return default
     return value
 

@@ -84,7 +84,7 @@ class Tuned(Struct, frozen=True):
     def __str__(self) -> str:
         place = f"measured on {self.device} ({self.date})"
         if (self.scheme, self.form) == (KEEP, KEEP):
-            return f"{place}: nothing is faster than the original"
+            return f"{place}: nothing beats the original"
         return f"{place}: {self.speedup:.3f} times as fast with {self.scheme} {self.form}".rstrip()
 
 
@@ -166,7 +166,7 @@ def store(function_text: str, arch: str, tuned: Tuned, *, file: str | None = Non
     """
     path = file or tuned_file(os.environ)
     if path is None:
-        raise ValueError("there is no place for results: set PTXSW_TUNED to a file")
+        raise ValueError("nowhere to store results: set PTXSW_TUNED to a file")
     os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     with _alone(path):
         results = {**everything(path), _name(function_text, arch): tuned}

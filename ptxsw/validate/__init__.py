@@ -1,4 +1,4 @@
-"""Two texts of one kernel proved equal, from the texts and a map of their places alone.
+"""Proofs that two versions of a kernel are equal, from these and a map of corresponding places.
 
 `validate(old, new)` asks no rewrite why it is right: it runs both texts symbolically over one
 table of terms, from each place where a block of the first begins to the next, and compares what
@@ -111,7 +111,7 @@ def _compared(
     if wrong is not None:
         instruction, reason = wrong
         line = second.source.line(instruction.start)
-        return Mismatch(f"ptxas refuses it: {reason}", None, line, {})
+        return Mismatch(f"ptxas rejects it: {reason}", None, line, {})
     # Here, since kernels of which nothing is made need no proof.
     from ptxsw.validate.claims import read_claim
     from ptxsw.validate.finer_cuts import finer

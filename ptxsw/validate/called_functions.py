@@ -33,13 +33,13 @@ def with_calls_inlined(old: Text, new: Text) -> tuple[Text, Text]:
         _check(function)
     names = {f.name for f in added}
     if sorted(f.name for f in added if f.body_span is not None) != sorted(names):
-        raise GiveUp("a function that only the second text has has no body, or two")
+        raise GiveUp("a function of only the second kernel has no body, or two")
     kept = replace(new[0], functions=tuple(f for f in new[0].functions if f.name not in names))
     if not names & _named(new[1]):  # they are other kernels'
         return old, (kept, new[1])
     whole = _whole(*old), _whole(*new)
     if names & _named(whole[1]):
-        raise GiveUp("a function that only the second text has could not be inlined")
+        raise GiveUp("a function of only the second kernel could not be inlined")
     return (old[0], whole[0]), (kept, whole[1])
 
 
@@ -61,11 +61,11 @@ def _added(first: Module, second: Module) -> tuple[Function, ...]:
 def _check(function: Function) -> None:
     """Is a function only what its body says? Raises GiveUp."""
     if function.linkage:
-        raise GiveUp("other modules may know a function that only the second text has")
+        raise GiveUp("other modules may know a function of only the second kernel")
     if function.directives:
-        raise GiveUp("a function that only the second text has has directives")
+        raise GiveUp("a function of only the second kernel has directives")
     if any(v.space not in _OWN for v in function.body.variables):
-        raise GiveUp("a function that only the second text has has variables that its calls share")
+        raise GiveUp("a function of only the second kernel has variables that its calls share")
 
 
 def _whole(module: Module, kernel: Function) -> Function:

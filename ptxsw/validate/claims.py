@@ -156,7 +156,7 @@ class ClaimChecker:
             return True
         where = get(Reg(claim.claim.where))
         if claim.claim.about_memory and {where, self._terms.not_(where)}.isdisjoint(given):
-            raise GiveUp("it is not known whether a store is put off")
+            raise GiveUp("it is not known whether a store is delayed")
         return where in given
 
     def _value(self, claim: ReadClaim, at: Path, cut: Cut) -> Term:
@@ -230,7 +230,7 @@ class ClaimChecker:
         """By what the memories differ behind two paths, as claims say."""
         if old.ended.kind != "cut":
             if any(map(self.puts_off, old.ended.targets)):
-                raise GiveUp("memory is claimed to differ behind an indirect branch")
+                raise GiveUp("memory is claimed to differ after an indirect branch")
             return NOTHING
         both: tuple[list[Store], list[Store]] = [], []
         for claim in self.at(old.ended.position):
@@ -249,7 +249,7 @@ class ClaimChecker:
         # If the loop never ends, the first text has stored in each iteration and the second has
         # not, which another thread could see.
         if not self._basis.rest_on(FINITE_LOOPS):
-            raise GiveUp(f"{FINITE_LOOPS} is not assumed, and stores are put off until a loop ends")
+            raise GiveUp(f"{FINITE_LOOPS} is not assumed, and stores move after a loop")
         store = self._run(claim, at, cut, held).stores[-1][-1]
         value = store.value
         if claim.claim.relation == "overwritten":

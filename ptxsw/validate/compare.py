@@ -127,7 +127,7 @@ class PathComparison:
             first = min(len(old), len(new))
             missing = old[first] if len(old) > first else new[first]
             which = (missing.index, None) if len(old) > first else (None, missing.index)
-            raise Differ(f"{missing.instruction.name} is not in both texts", *which)
+            raise Differ(f"{missing.instruction.name} is not in both kernels", *which)
         return [*zip(old, new, strict=True)]
 
     def _event(self, old: Event, new: Event) -> None:
@@ -165,7 +165,7 @@ class PathComparison:
         reg = next((r for r in differing if r in needed), differing[0])
         why = self._choice(old.get(reg), new.get(reg))
         raise Differ(
-            f"{reg.name} has a different value where the paths meet again{why}",
+            f"{reg.name} has a different value where the paths join{why}",
             old.ended.index,
             new.ended.index,
             self._prover.example,
@@ -186,11 +186,11 @@ class PathComparison:
         # counts as one of the second text, but allows it none. Then what these bytes hold.
         own = [[s for s in stores if s.index != CLAIMED] for stores in (old, new)]
         for store in own[1]:
-            reason = "the second text stores bytes that the first does not"
+            reason = "the second kernel stores bytes that the first does not"
             self._stored(store, own[0], reason, True)
         for store in own[0]:
             self._stored(
-                store, new, "the second text does not store bytes that the first stores", False
+                store, new, "the second kernel does not store bytes that the first stores", False
             )
         for store in new:
             self._left(store, old, new, epoch, True)
@@ -275,7 +275,7 @@ class PathComparison:
             ):
                 why = f"an access of {touch.target.size} bytes is not known to be aligned"
                 if not mapped:
-                    why = "the second text reads bytes that the first does not read here"
+                    why = "the second kernel reads bytes that the first does not read here"
                 raise Differ(why, None, touch.index, example)
 
     def _twin(self, old: Touch, new: Touch) -> bool:

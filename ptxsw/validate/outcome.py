@@ -30,7 +30,7 @@ class Mismatch(Struct, frozen=True):
 
     def __str__(self) -> str:
         places = (("line", self.old_line, "first"), ("line", self.new_line, "second"))
-        told = [f"{word} {line} of the {which}" for word, line, which in places if line]
+        told = [f"{word} {line} of the {which} kernel" for word, line, which in places if line]
         return f"{self.reason} ({', '.join(told)})" if told else self.reason
 
 

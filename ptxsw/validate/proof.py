@@ -162,7 +162,7 @@ class Validation:
         first block, that is run first while the first text stands still."""
         context = self.context
         if context.relation.needs_proof((0, 0)):
-            raise GiveUp("a claim stands where the kernel begins")
+            raise GiveUp("a claim is at the start of the kernel")
         if context.images.begin_together():
             context.worklist.come_to((0, 0))
         else:

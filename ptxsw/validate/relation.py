@@ -84,7 +84,7 @@ class Relation:
             if reg not in live:
                 return told.get(reg) or carried.get(reg)
             if self._old.evaluator.width(reg) != self._new.evaluator.width(reg):
-                raise GiveUp(f"register {reg.name} has a different width in the second text")
+                raise GiveUp(f"register {reg.name} has a different width in the second kernel")
             return old.get(reg)
 
         new = Registers(new_runner, self._new, q, given)

@@ -109,7 +109,7 @@ class Runner:
                 steps += 1
                 self.memory.check()
                 if steps > limit or len(done) + len(work) > MAX_PATHS:
-                    raise GiveUp("a part of the text has too many paths to be compared")
+                    raise GiveUp("a part of the kernel has too many paths to be compared")
                 other = self.step(path)
                 if other is not None:
                     work.append(other)
@@ -203,7 +203,7 @@ class Runner:
             return self._true
         value = path.get(instruction.guard.reg)
         if value.width != 1:
-            raise GiveUp("a guard is no predicate")
+            raise GiveUp("a guard is not a predicate")
         return self._terms.not_(value) if instruction.guard.negated else value
 
     def run(self, path: Path, instruction: Instruction, index: int) -> None:

@@ -162,10 +162,12 @@ class WaitingLanes:
         loop = merged.loop_at(place)
         if loop is None:
             if loops:
-                raise GiveUp("lanes wait where the first text begins a loop, and the second none")
+                raise GiveUp(
+                    "lanes wait where the first kernel begins a loop, and the second does not"
+                )
             return None
         if len(loops) != 1:
-            raise GiveUp("lanes wait in a loop that the first text does not have")
+            raise GiveUp("lanes wait in a loop that the first kernel does not have")
         (header,) = loops
         blocks = self._old.cfg.loops[header].blocks
         if any(self._old.block(p) in blocks for p, q in waiting_pairs if q == place):

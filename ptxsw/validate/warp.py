@@ -196,7 +196,7 @@ class WarpView:
     def _learn(self, path: Path, mask: Term | None, less: Term, more: Term) -> None:
         """From one condition follows another, in each lane of a mask."""
         if less.width != 1 or more.width != 1:
-            raise GiveUp("a vote asks for no predicate")
+            raise GiveUp("a vote has no predicate")
         path.conditions = assumed(
             path.conditions, self._terms.or_(self._terms.not_(less), more), self._terms
         )

@@ -1,4 +1,4 @@
-"""Do two PTX texts do the same? A proof says so; a run can only show that they do not.
+"""Do two kernels do the same? A proof shows that they do; a run can only show that they do not.
 
 `ptxsw.verify(a, b)` is `ptxsw.verify.verdict.verify(a, b)`; importing the package alone imports no
 numpy.

@@ -141,7 +141,7 @@ def _data(
 ) -> Data:  # fmt: skip
     type_ = type_ or "f32"
     if type_ not in DTYPES:
-        raise ValueError(f"{text}: no type {type_!r}; there are {', '.join(DTYPES)}")
+        raise ValueError(f"{text}: no type {type_!r}; available: {', '.join(DTYPES)}")
     if (kind == "values") > (listed is not None):
         raise ValueError(f"{text}: which values? write values:{count}:{type_}=1,2,3")
     try:

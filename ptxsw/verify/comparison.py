@@ -14,7 +14,7 @@ _MANY = 2048  # threads of which a step costs twice as much as one of few
 
 
 class Difference(Documented, frozen=True):
-    """Where two kernels part."""
+    """The first difference between two kernels."""
 
     launch: Launch
     """A launch that shows it."""

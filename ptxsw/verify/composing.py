@@ -37,7 +37,7 @@ def composed(
             assumptions |= dict.fromkeys(outcome.assumptions)
             loops, before = loops + outcome.loops, text
     except (ValueError, ParseError, StopIteration) as error:
-        return Unproved(f"the steps do not fit the texts: {error}")
+        return Unproved(f"the steps do not fit the files: {error}")
     return Proved(tuple(assumptions), loops)
 
 

@@ -137,7 +137,7 @@ def _chosen(each: OpenSum, arithmetic: Arithmetic) -> Choice:
         if summand.product is not None
         and "product" not in arithmetic.get(summand.product.start, frozenset())
     ]
-    return found[0] if len(found) == 1 else "it does not show with which product it is fused"
+    return found[0] if len(found) == 1 else "it is unclear with which product it is fused"
 
 
 # ---------------------------------------------------------------- the text with choices
@@ -221,7 +221,7 @@ def _written(module: Module, each: OpenSum, choice: int, number: int) -> _New | 
     assert mul is not None
     operands, factors = _operands(module, sum_), _operands(module, mul)
     if operands is None or factors is None:
-        return "its operands are no plain registers"
+        return "its operands are not plain registers"
     guard = "" if sum_.guard is None else module.source.text[sum_.start :].split()[0] + " "
     flags = ".".join(("rn", *sum_.modifiers))
     target, *both = operands
@@ -249,7 +249,7 @@ def _operands(module: Module, instruction: Instruction) -> Sequence[str] | None:
 
 
 class Contraction(Documented, frozen=True):
-    """What ptxas made of the sums of two texts that it may fuse with products."""
+    """How ptxas treated the sums of two versions that it may fuse with products."""
 
     alike: bool | None
     """True: it is proved that both texts, as ptxas has fused them, do the same. False: it is not,
@@ -263,7 +263,9 @@ class Contraction(Documented, frozen=True):
 
     def __str__(self) -> str:
         (one, other), (all_, others) = self.fused, self.sums
-        said = f"it fused {one} of {all_} products with sums in the first text, {other} of {others}"
+        said = (
+            f"it fused {one} of {all_} products with sums in the first kernel, {other} of {others}"
+        )
         said += " in the second"
         if self.alike:
             return f"ptxas chose alike: {said}"
@@ -325,7 +327,9 @@ def settled(
     proof = prove(parse(one.text), parse(without_steps(other.text)), kernel)
     if isinstance(proof, Unproved):
         alike = None if one.fused * other.sums == other.fused * one.sums else False
-        return None, Contraction(alike, *numbers, f"so fused, there is no proof: {proof.reason}")
+        return None, Contraction(
+            alike, *numbers, f"fused in this way, there is no proof: {proof.reason}"
+        )
     if CONTRACTION in proof.assumptions:
         return None, Contraction(None, *numbers, "functions that are called have such sums, too")
     return proof, Contraction(True, *numbers)

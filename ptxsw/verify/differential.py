@@ -132,7 +132,7 @@ class _Both:
             return False
         if same:
             if first.idle:
-                self.comparison.skipped.append("the first kernel does nothing that can be seen")
+                self.comparison.skipped.append("the first kernel has no visible effect")
                 return False
             self.comparison.launches += 1
             if not launch.condition:

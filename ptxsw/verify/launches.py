@@ -34,24 +34,24 @@ class Launch(Documented, frozen=True):
     block: Shape
     """Threads of a block along x, y and z."""
     args: tuple[Argument | Fields, ...]
-    """Those of the kernel in order."""
+    """Arguments of the kernel, in order."""
     shared: int = 0
-    """Bytes of dynamic shared memory of a block."""
+    """Dynamic shared memory per block, in bytes."""
     memory: tuple[tuple[int, Data], ...] = ()
     """Buffers by their addresses, for pointers given as numbers."""
     only: tuple[int, int] | None = None
-    """The first block of the grid that runs, by number, and the first that no longer does."""
+    """Numbers of the first block of the grid that runs, and of the first after the last."""
     fuzz: bool = True
-    """Is it small enough for a fuzzed schedule?"""
+    """True if it is small enough for a fuzzed schedule."""
     variables: tuple[tuple[str, Data], ...] = ()
-    """First values of variables of the module, by name."""
+    """Initial values of module variables, by name."""
     condition: str = ""
-    """What an invented launch assumes that callers may never do, as that two buffers overlap; "" if
-    it is nothing."""
+    """What an invented launch assumes although callers may never do it, such as two overlapping
+    buffers; "" if nothing."""
     seed: int | None = None
-    """The fuzzed schedule under which a witness of a fault shows it."""
+    """Seed of the fuzzed schedule under which a witness shows its fault."""
     races: bool = False
-    """Does a witness show its fault to who looks for races, as `ptxsw run --races` does?"""
+    """True if a witness shows its fault only with race detection (`ptxsw run --races`)."""
 
     @property
     def threads(self) -> int:
@@ -121,11 +121,11 @@ def _launch(given: Any) -> Launch:
         raise ValueError(f"a launch has no {min(unknown)!r}")
     args, shared, seed = given["args"], given.get("shared", 0), given.get("seed")
     if not isinstance(args, list):
-        raise ValueError(f"args is {args!r}; it has to be a list")
+        raise ValueError(f"args is {args!r}; it must be a list")
     if not _is_count(shared):
-        raise ValueError(f"shared is {shared!r}; it has to be a number of bytes")
+        raise ValueError(f"shared is {shared!r}; it must be a number of bytes")
     if seed is not None and not _is_count(seed):
-        raise ValueError(f"seed is {seed!r}; it has to be a number")
+        raise ValueError(f"seed is {seed!r}; it must be a number")
     launch = Launch(
         shape(given["grid"]), shape(given["block"]), tuple(map(_from_json, args)), shared,
         _memory(given.get("memory", {})), _only(given.get("only")),
@@ -146,7 +146,7 @@ def _only(given: Any) -> tuple[int, int] | None:
             return None
         case [first, end] if _is_count(first) and _is_count(end) and first < end:
             return first, end
-    raise ValueError(f"only is {given!r}; it has to be two block numbers: [first, end]")
+    raise ValueError(f"only is {given!r}; it must be two block numbers: [first, end]")
 
 
 def _memory(given: Any) -> tuple[tuple[int, Data], ...]:
@@ -162,7 +162,7 @@ def _memory(given: Any) -> tuple[tuple[int, Data], ...]:
 
 def _buffers(field: str, key: str, given: Any) -> Iterator[tuple[str, Data]]:
     if not isinstance(given, dict):
-        raise ValueError(f"{field} is {given!r}; it has to be an object of {key}: buffer")
+        raise ValueError(f"{field} is {given!r}; it must be an object of {key}: buffer")
     for name, word in given.items():
         data = parse_argument(str(word))
         if not isinstance(data, Data):

@@ -126,12 +126,12 @@ def beyond_runs(first: tuple[Module, Function], second: tuple[Module, Function])
     """How two kernels differ in what no run shows; None where they do not."""
     wrong = ill_typed(first[1], second[1])
     if wrong is not None:
-        return f"ptxas refuses the second text: {wrong[1]}"
+        return f"ptxas rejects the second kernel: {wrong[1]}"
     one, other = [*_instructions(*first)], [*_instructions(*second)]
     if _read_only(other) - _read_only(one):
-        return "no run shows what other kernels write to memory that is newly read by .nc"
+        return "no run can show what other kernels write to memory that is newly read by .nc"
     if any(map(_orders, (*one, *other))) and _accesses(one) != _accesses(other):
-        return "no run shows whether fences and ordered accesses still order the others"
+        return "no run can show whether fences and ordered accesses still order the others"
     return None
 
 
@@ -221,7 +221,8 @@ def open_bits(old: Function, new: Function) -> str:
     if one == other:
         return ""
     return (
-        f"; of sums that ptxas may fuse with products (mul and add without .rn) the first text has "
+        "; of sums that ptxas may fuse with products (mul and add without .rn), the first kernel "
+        "has "
         f"{one} and the second {other}: the bits are open until it has chosen"
     )
 

@@ -32,17 +32,17 @@ SEEDS = (1, 2, 3)
 
 
 class Proved(InNotebooks, Documented, frozen=True):
-    """Of every kernel there is a proof that both texts do the same."""
+    """Every kernel has a proof that both versions do the same."""
 
     launches: int = 0
-    """Launches that ran on both texts, besides, and showed no difference: 0 unless asked for."""
+    """Launches that also ran on both versions and showed no difference: 0 unless requested."""
     runs: int = 0
-    """Runs of a kernel in all, under several schedules."""
+    """Kernel runs in total, under several schedules."""
     assumptions: tuple[str, ...] = ()
-    """What the proof rests on, by the names that `optimize --assume` has."""
+    """Assumptions of the proof, by the names of `optimize --assume`."""
     contraction: Contraction | None = None
-    """What ptxas made of sums that it may fuse with products; None if machine code was not given,
-    or nothing is open. If it is shown that it chose alike, `same-contraction` is no assumption."""
+    """How ptxas treated sums that it may fuse with products; None without machine code, or if it
+    does not matter. If ptxas provably chose alike, `same-contraction` is not assumed."""
 
     def __str__(self) -> str:
         said = [f", assuming {', '.join(self.assumptions)}" if self.assumptions else ""]
@@ -54,16 +54,16 @@ class Proved(InNotebooks, Documented, frozen=True):
 
 
 class Different(InNotebooks, Documented, frozen=True):
-    """They differ."""
+    """The two versions differ."""
 
     kernel: str
     """The name of the kernel in the PTX."""
     difference: Difference | None
-    """The smallest launch found that shows it, and its schedule; None if the second text does not
-    have the kernel."""
+    """The smallest launch found that shows it, and its schedule; None if the second version lacks
+    the kernel."""
     reason: str
-    """The first element that differs, both values, and who stored it; or what the second kernel
-    does wrong."""
+    """The first element that differs, both values, and who stored it; or the error of the second
+    kernel."""
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -140,7 +140,7 @@ class Question(Struct, frozen=True):
         if not kernels:
             there = ", ".join(f.name for f in self.first.kernels)
             which = "with a body" if name is None else f"{name!r} with a body"
-            ending = there and f"; there are: {there}"
+            ending = there and f"; available: {there}"
             raise ValueError(f"{self.names[0]}: no kernel {which}{ending}")
         return kernels
 
@@ -198,25 +198,24 @@ def verify(
     Only a proof says yes: launches can show a difference, and never that there is none.
 
     Args:
-        a: The first PTX text; its kernels are the ones that are compared.
+        a: The first PTX text; its kernels are compared.
         b: The second PTX text.
-        kernel: Only the kernel of this PTX name. The first kernel that differs ends the work.
+        kernel: Only the kernel with this PTX name. `verify` stops at the first difference.
         launches: What to run both on where there is no proof; None: ptxsw invents some.
         seeds: Of the random schedules; each launch runs under each.
-        block: Threads of a block, if all launches have such; one to three numbers.
-        assume: What a proof may rest on, by the names that `optimize --assume` has.
-        names: What the texts are called in messages.
+        block: Block shape of all launches, one to three numbers; None: any.
+        assume: Assumptions that a proof may use, by the names of `optimize --assume`.
+        names: Names of the texts in messages.
         symbolic: Try to prove it.
         also_run: Run launches even if there is a proof.
-        machine_code: Of each text, by `ptxsw.cost.fused.assembled` or `given`: which products and
-            sums ptxas has fused.
-        step: Is called with the name of each kernel when its turn comes.
+        machine_code: Of each text, from `ptxsw.cost.fused.assembled` or `given`: the products
+            and sums that ptxas has fused.
+        step: Called with the name of each kernel before its comparison.
 
     Raises:
-        ParseError: If a text is no PTX.
-        Unsupported: If addresses have 32 bits.
-        ValueError: If the first text has no such kernel, or one does not run in such a block, or
-            an assumption has no such name.
+        ParseError: If a text is not PTX.
+        Unsupported: If the PTX has 32-bit addresses.
+        ValueError: For an unknown kernel or assumption, or a block in which a kernel cannot run.
     """
     asked = question(
         a, b, names, launches=launches, seeds=seeds, symbolic=symbolic, also_run=also_run,
@@ -331,7 +330,7 @@ def _undecided(
     hidden = beyond_runs((asked.first, function), (asked.second, other))
     reasons = [unproved] if hidden is None else [unproved, hidden]
     if not compared.launches:
-        reasons += compared.skipped[-1:] or ["there was no launch to compare"]
+        reasons += compared.skipped[-1:] or ["no launch could be compared"]
     if compared.race:
         reasons.append(
             f"threads race in the second kernel, and not in the first, but no order that was tried "

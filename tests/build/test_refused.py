@@ -60,7 +60,7 @@ def test_a_wrong_call_is_nothing_to_remember(wrong: str, build: Build, ptxas: st
         assert "rewritten" in build.log()[-1]
     [report] = reports(build.work / "reports")
     assert report["kernels"][0]["shuffles"] > 0  # type: ignore[index]
-    assert b"1 answers, " in build.ptxsw("cache", "info").stdout
+    assert b"1 file, " in build.ptxsw("cache", "info").stdout
 
 
 def test_a_refusal_is_remembered_and_told_each_time(old: Build, ptxas: str) -> None:
@@ -72,7 +72,7 @@ def test_a_refusal_is_remembered_and_told_each_time(old: Build, ptxas: str) -> N
         assert (old.work / "out").stat().st_size == (old.work / "plain").stat().st_size
         assert (old.work / "calls").read_text().count("\n") == calls
     reason = (
-        "ptxas refused the rewritten text (status 255): "
+        "ptxas rejected the rewritten PTX (status 255): "
         "ptxas the rewritten text, line 7; fatal : Unknown instruction 'shfl'"
     )
     assert [f"left alone: {reason} [" in line for line in old.log()] == [True, True]
@@ -83,8 +83,8 @@ def test_a_refusal_is_remembered_and_told_each_time(old: Build, ptxas: str) -> N
     assert (kernel["shuffles"], kernel["rewrites"]) == (0, [])  # type: ignore[has-type]
     assert reason in {refusal["reason"] for refusal in kernel["refusals"]}  # type: ignore[has-type]
     assert f"jacobi.ptx: {reason}".encode() in old.ptxsw("report", "reports").stdout
-    assert b"1 answers (1 refused by ptxas)" in old.ptxsw("cache", "info").stdout
-    assert b"(1 refused by ptxas)" in old.ptxsw("doctor").stdout
+    assert b"1 file (1 rejected by ptxas)" in old.ptxsw("cache", "info").stdout
+    assert b"(1 rejected by ptxas)" in old.ptxsw("doctor").stdout
 
 
 @pytest.mark.parametrize("before", ["", "remembered"])
@@ -115,4 +115,4 @@ def test_a_refused_text_from_standard_input(work: Path, stand_in: StandIn, plain
         done = stand_in("-arch=sm_80", "-", "-o", "out", behaviour="bad", stdin=text)
         assert done == plain("-arch=sm_80", "-", "-o", "plain", stdin=text)
         assert (work / "out").stat().st_size == (work / "plain").stat().st_size
-    assert (work / "log").read_text().count("left alone: ptxas refused") == 2
+    assert (work / "log").read_text().count("left alone: ptxas rejected") == 2

@@ -139,7 +139,7 @@ def test_a_server_that_cannot_run_python_declines(
 
 @pytest.mark.parametrize(
     ("ptxas", "why"),
-    [("none", "{work}/none does not exist"), ("script", "{work}/script is the stand-in itself")],
+    [("none", "{work}/none does not exist"), ("script", "{work}/script is the wrapper itself")],
 )
 def test_a_ptxas_that_cannot_be_packed(ptxas: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh\n# ptxsw\n")

@@ -241,12 +241,12 @@ def test_disabled(work: Path, plain: StandIn, stand_in: StandIn) -> None:
     ("behaviour", "reason"),
     [
         ("hang", "not finished within 0.5 s"),
-        ("crash", "the analysis died of SIGKILL"),
+        ("crash", "the analysis was ended by SIGKILL"),
         ("raise", "RuntimeError: something went wrong"),
         ("failed", "vecadd failed in vectorize: KeyError: 1 (ptxsw/a.py:1)"),
-        ("exit", "the analysis died of status 1"),
+        ("exit", "the analysis was ended by status 1"),
         ("no z3", "ModuleNotFoundError: No module named 'z3'"),
-        ("bad", "ptxas refused the rewritten text (status 255)"),
+        ("bad", "ptxas rejected the rewritten PTX (status 255)"),
     ],
 )
 def test_faults_fall_back(

@@ -17,7 +17,7 @@ from tests.build.conftest import KERNELS, Build, StandIn
 ADD = ("-arch=sm_80", "add.ptx", "-o", "out")
 Partly = Callable[..., tuple[int, int]]
 
-FAULT = "not finished within 0.5 s: 1 of 2 kernels; a larger PTXSW_TIMEOUT asks again"
+FAULT = "not finished within 0.5 s: 1 of 2 kernels; a larger PTXSW_TIMEOUT tries again"
 
 
 @pytest.fixture
@@ -129,5 +129,5 @@ def test_a_hard_kernel_does_not_cost_the_others(work: Path, build: Build) -> Non
     assert len(shuffles) == 8 and all(shuffles.values())
     assert b"(1 not finished in time)" in build.ptxsw("cache", "info").stdout
     summary = build.ptxsw("report", "reports").stdout.decode()
-    assert "5000  the time for the file was over before this kernel was finished" in summary
+    assert "5000  the time for the file ran out before this kernel was finished" in summary
     assert "many.ptx: not finished within 8 s: 1 of 9 kernels" in summary

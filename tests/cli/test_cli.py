@@ -115,7 +115,7 @@ def test_unsafe_bounds_warn_loudly(bound: str, tmp_path: Path) -> None:
     out, report = tmp_path / "out.ptx", tmp_path / "r.json"
     arguments = ("--mode", "force", "--unsafe-bound", bound, "--report", report)
     done = ptxsw("optimize", JACOBI, "-o", out, *arguments)
-    warning = f"made with --unsafe-bound {bound}: the kernels compute NONSENSE"
+    warning = f"made with --unsafe-bound {bound}: the kernels compute WRONG RESULTS"
     assert done.returncode == 0
     assert done.stderr.decode().strip().startswith(f"WARNING: {warning}")
     assert done.stdout.decode().startswith(f"WARNING: {warning}")
@@ -172,14 +172,14 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         (["optimize", "ok.ptx", "-o", "no/out"], "no/"),
         (["optimize", "ok.ptx", "-o", "out", "--scheme", "x"], "'--scheme': 'x' is not one of"),
         (["optimize", "ok.ptx", "-o", "out", "--only", "two"], "ok.ptx: no kernel 'two'"),
-        (["optimize", "ok.ptx", "-o", "out", "--arch", "gfx90a"], "arch is 'gfx90a'; it has to be"),
+        (["optimize", "ok.ptx", "-o", "out", "--arch", "gfx90a"], "arch is 'gfx90a'; it must be"),
         (
             ["optimize", "ok.ptx", "-o", "out", "--mode", "force", "--min-gain", "1"],
             "min_gain is for mode auto",
         ),
         (
             ["optimize", "ok.ptx", "-o", "out", "--unsafe-bound", "noload"],
-            "unsafe_bound makes wrong results: it takes mode force",
+            "unsafe_bound gives wrong results: it needs mode force",
         ),
         (
             ["optimize", "ok.ptx", "-o", "out", "--mode", "force", "--unsafe-bound", "x"],
@@ -297,11 +297,11 @@ def test_doctor_names_what_is_wrong(name: str, value: str, problem: str) -> None
 
 def test_cache(tmp_path: Path) -> None:
     directory = tmp_path / "cache"
-    assert b"0 answers" in ptxsw("cache", "info", PTXSW_CACHE=str(directory)).stdout
+    assert b"0 files" in ptxsw("cache", "info", PTXSW_CACHE=str(directory)).stdout
     directory.mkdir()
     (directory / "a.ptxsw").write_bytes(b"x")
-    assert b"1 answers, 0.0 MB" in ptxsw("cache", "info", PTXSW_CACHE=str(directory)).stdout
-    assert b"1 answers removed" in ptxsw("cache", "clear", PTXSW_CACHE=str(directory)).stdout
+    assert b"1 file, 0.0 MB" in ptxsw("cache", "info", PTXSW_CACHE=str(directory)).stdout
+    assert b"1 results deleted" in ptxsw("cache", "clear", PTXSW_CACHE=str(directory)).stdout
     assert list(directory.iterdir()) == []
     assert ptxsw("cache", "info", PTXSW_CACHE="off").returncode == 2
 

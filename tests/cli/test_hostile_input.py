@@ -136,7 +136,7 @@ def test_pipes_devices_and_huge_files_are_not_read(commands: Commands, tmp_path:
     with (tmp_path / "huge.cu").open("wb") as huge:
         huge.truncate(3 << 30)
     for file, reason in [
-        ("pipe.cu", "it is no regular file"), ("device.cu", "it is no regular file"),
+        ("pipe.cu", "it is not a regular file"), ("device.cu", "it is not a regular file"),
         ("huge.cu", "it is larger than 4 MB"), ("own.cu", ""),
     ]:  # fmt: skip
         ptx = written(tmp_path / "k.ptx", file)

@@ -107,12 +107,12 @@ def test_a_name_of_several_kernels_is_asked_for(tmp_path: Path) -> None:
 def test_kernels_that_are_there_are_named(tmp_path: Path) -> None:
     done = ptxsw("analyze", "-", "--kernel", "blur", stdin=MATMUL.read_bytes())
     assert done.returncode == 2
-    assert done.stderr == b"<stdin>: no kernel 'blur' with a body; there are: naive, tiled\n"
+    assert done.stderr == b"<stdin>: no kernel 'blur' with a body; available: naive, tiled\n"
     text = JACOBI.read_text()
     head, _, body = text.partition(".visible")
     many = "".join(f".visible{body}".replace("jacobi", f"k{i}") for i in range(9))
     done = ptxsw("analyze", "-", "--kernel", "blur", stdin=f"{head}{many}".encode())
-    assert done.stderr.endswith(b"there are: k0, k1, k2, k3, k4, k5, k6, k7, \xe2\x80\xa6\n")
+    assert done.stderr.endswith(b"available: k0, k1, k2, k3, k4, k5, k6, k7, \xe2\x80\xa6\n")
 
 
 def test_a_page_in_another_scheme(tmp_path: Path) -> None:

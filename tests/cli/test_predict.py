@@ -61,7 +61,7 @@ def test_limits_of_registers_are_listed(tmp_path: Path) -> None:
     assert (best["limit"], best["registers"], best["fraction"]) == (32, 32, 1.0)
     assert best["spills_to_shared"] and best["pace"] < first["pace"]
     text = said(ptxsw("predict", JACOBI))
-    assert "registers: the kernel does not declare how large its blocks are" in text
+    assert "registers: block size unknown" in text
 
 
 def test_the_page_has_a_section(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_nothing_is_invented() -> None:
     done = ptxsw("predict", JACOBI, "--no-rewrites", "--format", "json")
     [kernel] = json.loads(said(done))["kernels"]
     assert kernel["occupancy"] is None
-    assert "block size unknown, so no occupancy: give --block or --launch" in kernel["notes"]
+    assert "block size unknown, so no occupancy: use --block or --launch" in kernel["notes"]
     [stretch] = [s for s in kernel["stretches"] if s["resources"][0]["time"]["high"] > 1]
     resources = {r["name"]: r["time"] for r in stretch["resources"]}
     assert resources["dram"]["low"] == resources["l2"]["low"] == 0 < resources["dram"]["high"]
@@ -108,7 +108,7 @@ def test_a_file_of_many_kernels(tmp_path: Path) -> None:
     path.write_text(head + "".join(more))
     found = json.loads(said(ptxsw("predict", path, "--format", "json")))
     assert len(found["kernels"]) == 9 and not any(k["effects"] for k in found["kernels"])
-    assert found["notes"][-1].startswith("more than 8 kernels: what rewrites would change is told")
+    assert found["notes"][-1].startswith("more than 8 kernels: use --rewrites")
     named = said(ptxsw("predict", path, "--kernel", "jacobi3", "--format", "json"))
     [kernel] = json.loads(named)["kernels"]
     assert "shuffle" in {effect["rewrite"] for effect in kernel["effects"]}
@@ -118,9 +118,10 @@ def test_two_texts_are_compared(tmp_path: Path) -> None:
     out = tmp_path / "out.ptx"
     said(ptxsw("optimize", JACOBI, "-o", out, "--mode", "force", "--scheme", "paper"))
     text = said(ptxsw("predict", JACOBI, "--against", out, "--no-rewrites", "--block", "128"))
-    assert "  the other text\n" in text
+    assert "  the other version\n" in text
     assert re.search(
-        r"the other text takes \d\.\d\d times as long in the loop \S+ \(middle of the bounds\): ",
+        r"the other version takes \d\.\d\d times as long in the loop \S+ \(middle of the bounds\), "
+        r"",
         text,
     )
 
@@ -128,11 +129,11 @@ def test_two_texts_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (("--gpu", "voodoo"), "no GPU 'voodoo' is described; there are a100, b200, gb300, "),
-        (("--arch", "sm_20"), "no GPU of sm_20 is described; there are sm_30, "),
-        (("--arch", "sm_80", "--gpu", "a100"), "--arch and --gpu both name the machine: give one"),
+        (("--gpu", "voodoo"), "unknown GPU 'voodoo'; known: a100, b200, gb300, "),
+        (("--arch", "sm_20"), "no known GPU of sm_20; known: sm_30, "),
+        (("--arch", "sm_80", "--gpu", "a100"), "--arch and --gpu exclude each other: use one"),
         (("--block", "4096"), "--block: 4096 is not a block of 1 to 1024 threads"),
-        (("--kernel", "nope"), f"{JACOBI}: no kernel 'nope' with a body; there are: jacobi"),
+        (("--kernel", "nope"), f"{JACOBI}: no kernel 'nope' with a body; available: jacobi"),
         (("--launch", "-", "--gpu", "v100"), "<stdin>: a launch is an object with grid, block"),
     ],
 )
@@ -151,7 +152,7 @@ def test_launches_that_predict_does_not_take(tmp_path: Path) -> None:
     two = ROOT / "tests" / "report" / "ptx" / "matmul.ptx"
     path.write_text(json.dumps(LAUNCH))
     done = ptxsw("predict", two, "--launch", path)
-    assert done.stderr.decode() == "which kernel is launched? name one of: naive, tiled\n"
+    assert done.stderr.decode() == "several kernels: choose one for the launch: naive, tiled\n"
     path.write_text(json.dumps({**LAUNCH, "args": LAUNCH["args"][:-1]}))  # type: ignore[index]
     done = ptxsw("predict", JACOBI, "--launch", path)
     assert done.returncode == 2 and b"7 parameters, but 6 arguments" in done.stderr

@@ -62,21 +62,21 @@ def test_patterns_to_skip_stand_in_either_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('ignroe = ["column"]', "'ignroe' is no setting; did you mean ignore?"),
-        ('plugins = "evil"', "'plugins' is no setting; there are arch, baseline, block, "
+        ('ignroe = ["column"]', "'ignroe' is an unknown setting; did you mean ignore?"),
+        ('plugins = "evil"', "'plugins' is an unknown setting; known: arch, baseline, block, "
          "compiler-options, drift, fail-on, ignore, jobs, ptxas, select, source-root"),
-        ('output = "/etc/passwd"', "'output' is no setting; there are arch, baseline, block, "
-         "compiler-options, drift, fail-on, ignore, jobs, ptxas, select, source-root"),
-        ('arch = "-ccbin=evil"', "arch is a text in quotes"),
-        ("arch = 90", "arch is a text in quotes"),
-        ('ignore = "column"', "ignore is a list of words in quotes"),
-        ('fail-on = "bad"', "fail-on is one of note, warning, error, never"),
-        ("jobs = 1.5", "jobs is a whole number, 1 or above"),
-        ("drift = true", "drift is a number, 0 or above"),
-        ('ptxas = "no"', "ptxas is true or false"),
-        ('compiler-options = ["-ccbin", "./evil"]', "compiler-options: '-ccbin' cannot stand here, "
-         "which takes words that begin with -D, -I, -U, -O, -std=, --std=, -isystem=, --expt-, "
-         "-fmad=, --use_fast_math, -use_fast_math, -maxrregcount=, --maxrregcount=; give it with "
+        ('output = "/etc/passwd"', "'output' is an unknown setting; known: arch, baseline, "
+         "block, compiler-options, drift, fail-on, ignore, jobs, ptxas, select, source-root"),
+        ('arch = "-ccbin=evil"', "arch must be a quoted string"),
+        ("arch = 90", "arch must be a quoted string"),
+        ('ignore = "column"', "ignore must be a list of quoted strings"),
+        ('fail-on = "bad"', "fail-on must be one of note, warning, error, never"),
+        ("jobs = 1.5", "jobs must be an integer, 1 or above"),
+        ("drift = true", "drift must be a number, 0 or above"),
+        ('ptxas = "no"', "ptxas must be true or false"),
+        ('compiler-options = ["-ccbin", "./evil"]', "compiler-options: '-ccbin' is not allowed "
+         "here: options must begin with -D, -I, -U, -O, -std=, --std=, -isystem=, --expt-, "
+         "-fmad=, --use_fast_math, -use_fast_math, -maxrregcount=, --maxrregcount=; use "
          "--compiler-options"),
         ("ignore = [", "Invalid value (at end of document)"),
     ],

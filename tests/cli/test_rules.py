@@ -27,8 +27,8 @@ def test_a_rule_is_explained_by_its_page(name: str) -> None:
     assert text.startswith("ptxsw-column: ")
     assert text.count("```") == 2 and "after(" in text
     assert text.endswith(
-        "Silence it in a line of the source: // ptxsw: ignore[column]\n"
-        "Leave it out: ptxsw check --ignore column\n"
+        "Silence it on a source line: // ptxsw: ignore[column]\n"
+        "Leave the rule out: ptxsw check --ignore column\n"
     )
 
 
@@ -68,4 +68,4 @@ def test_findings_are_counted_by_rule_and_level() -> None:
 def test_annotations_are_not_counted() -> None:
     done = in_text("check", TRANSPOSE, "--statistics", "--format", "sarif")
     assert done.returncode == 2
-    assert done.stderr == "--statistics has no --format sarif: take text or json\n"
+    assert done.stderr == "--statistics has no --format sarif: use text or json\n"

@@ -45,11 +45,11 @@ SAID = [
     "PTXSW_MOED is not a variable of ptxsw; did you mean PTXSW_MODE?",
     "PTXSW_MODE is 'maybe'; it can be auto, force",
     "PTXSW_SCHEME is 'x'; it can be auto, keep, paper, early, halo",
-    "PTXSW_MAX_DELTA is '32'; it has to be a number from 0 to 31",
-    "PTXSW_ASSUME: unknown assumption 'luck'; known are none, access-in-array, finite-loops, "
+    "PTXSW_MAX_DELTA is '32'; it must be a number from 0 to 31",
+    "PTXSW_ASSUME: unknown assumption 'luck'; known: none, access-in-array, finite-loops, "
     "lockstep-iterations, no-alias, no-fault-in-struct, no-index-wrap, no-lane-race, "
     "no-outside-writer, parameters-are-global, same-contraction",
-    "PTXSW_TIMEOUT is 'soon'; it has to be a number from 0.001 to 1000000",
+    "PTXSW_TIMEOUT is 'soon'; it must be a number from 0.001 to 1000000",
 ]
 
 

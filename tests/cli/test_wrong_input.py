@@ -116,7 +116,7 @@ def test_old_spellings_still_do(tmp_path: Path) -> None:
         assert b"--only" not in ptxsw(old[0], "--help").stdout
     both = ("--only", "naive", "--kernel", "tiled")
     said = refused("optimize", MATMUL, "-o", tmp_path / "o", *both)
-    assert said == "--only is the old name of --kernel: give one of them"
+    assert said == "--only is the old name of --kernel: use one of them"
 
 
 @pytest.mark.parametrize("block", ["32", "32x1", "32,1,1"])
@@ -163,7 +163,7 @@ def test_run_without_any_kernel() -> None:
 )
 def test_kernels_that_are_not_there(command: tuple[object, ...]) -> None:
     said = refused(*command, "--kernel", "nope")
-    assert said == f"{MATMUL}: no kernel 'nope' with a body; there are: naive, tiled"
+    assert said == f"{MATMUL}: no kernel 'nope' with a body; available: naive, tiled"
 
 
 # ---------------------------------------------------------------- steps
@@ -203,15 +203,15 @@ JACOBI_LAUNCH = {"grid": [1], "block": [32], "args": [8]}
             "[1, 1, 1, 1] is not the size of a grid or block; write [16, 16, 1]",
         ),
         ({"block": [True]}, "[True] is not the size of a grid or block; write [16, 16, 1]"),
-        ({"args": 3}, "args is 3; it has to be a list"),
+        ({"args": 3}, "args is 3; it must be a list"),
         ({"args": [[]]}, "[] is not an argument"),
         ({"args": [{"x:u32": 1}]}, "'x:u32' is not a field; write offset:type"),
-        ({"shared": "much"}, "shared is 'much'; it has to be a number of bytes"),
-        ({"memory": []}, "memory is []; it has to be an object of address: buffer"),
+        ({"shared": "much"}, "shared is 'much'; it must be a number of bytes"),
+        ({"memory": []}, "memory is []; it must be an object of address: buffer"),
         ({"memory": {"there": "zeros:4:u32"}}, "'there' is not an address; write 0x100000000"),
         ({"memory": {"0x10": "3"}}, "memory holds buffers, not numbers"),
-        ({"only": 3}, "only is 3; it has to be two block numbers: [first, end]"),
-        ({"only": [3, 3]}, "only is [3, 3]; it has to be two block numbers: [first, end]"),
+        ({"only": 3}, "only is 3; it must be two block numbers: [first, end]"),
+        ({"only": [3, 3]}, "only is [3, 3]; it must be two block numbers: [first, end]"),
     ],
 )
 @pytest.mark.parametrize("command", [("verify", JACOBI, JACOBI), ("tune", JACOBI)])
@@ -346,4 +346,4 @@ def test_a_report_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_reports(tmp_path: Path) -> None:
-    assert refused("report", tmp_path) == f"{tmp_path}: there is no report (*.json) in it"
+    assert refused("report", tmp_path) == f"{tmp_path}: it contains no report (*.json)"

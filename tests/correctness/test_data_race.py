@@ -256,7 +256,7 @@ def test_what_is_discarded_is_written_by_the_one_who_does() -> None:
 
 REASONS = {
     "ld.global.u32 %r10, [%rd4];\nmad.lo.u32 %r10, %r10, 4, %r5;\nst.shared.u32 [%r10], %r1;":
-        "two threads may meet at line 26",
+        "two threads may access the same byte at line 26",
     "call (%r10), f, (%r1);\nst.global.u32 [%rd4], %r10;": "line 24 calls f, which is not followed",
     "frob.b32 [%rd4], %r1;\nst.global.u32 [%rd4], %r1;": "frob.b32 at line 24 is not followed",
 }  # fmt: skip
@@ -289,7 +289,9 @@ def test_why_no_run_tells_of_a_race_that_may_be() -> None:
     asked = Subject(module, module.kernels[0], Budget(10.0), (64, 1, 1))
     verdict = checked(asked, races).verdicts["data-race"]
     assert verdict.kind is VerdictKind.UNKNOWN
-    assert verdict.reason.endswith("no run tells: the interpreter does not know suld.b.1d.b32.trap")
+    assert verdict.reason.endswith(
+        "no launch decides it: the interpreter does not know suld.b.1d.b32.trap"
+    )
 
 
 TWO_WRITES = "st.shared.u32 [%r6], %r1;\nst.shared.u32 [%r6+DISTANCE], %r4;"

@@ -46,8 +46,8 @@ def test_reasons_are_counted_without_lines_and_names() -> None:
 @pytest.mark.parametrize(
     ("reason", "without"),
     [
-        ("threads may meet at lines 3 and 4: an address depends on data: f(x)",
-         "threads may meet: an address depends on data"),
+        ("threads may access the same byte at lines 3 and 4: an address depends on data: f(x)",
+         "threads may access the same byte: an address depends on data"),
         ("it calls f, which is not followed (line 7)", "it calls f, which is not followed"),
         ("in f: the index at line 3 is loaded", "in a function: the index is loaded"),
     ],

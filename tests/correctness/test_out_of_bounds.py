@@ -209,7 +209,7 @@ CALLED = {
     "leaves its array": (".func f() { .local .b8 a[4]; st.local.u32 [a+4], 1; ret; }",
         "the index at line 5 was not shown to be in bounds"),
     "gets a pointer": (""".func f() { .reg .b64 %d<2>; st.local.u32 [%d1], 1; ret; }""",
-        "the address at line 5 is not built on one array"),
+        "the address at line 5 does not derive from one array"),
     "is elsewhere": (".extern .func f();", "it calls f, which is not followed (line "),
     "calls what is elsewhere": (".extern .func g(); .func f() { call g; ret; }",
         "it calls g, which is not followed (line 5)"),

@@ -1,4 +1,4 @@
-"""Accesses that do not race and whose order decides, and code that needs lanes in step."""
+"""Accesses that do not race and whose order decides, and code that needs lanes in lockstep."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_volatile_accesses_do_not_race_and_depend_on_the_schedule() -> None:
 @pytest.mark.parametrize("target", ["sm_35", "sm_61"])
 def test_code_that_needs_lanes_in_step_is_named_once(target: str) -> None:
     found, reason = said(target)
-    assert found == [("warning", 14)] and reason == "needs lanes in step"
+    assert found == [("warning", 14)] and reason == "needs lanes in lockstep"
 
 
 @pytest.mark.parametrize("target", ["sm_61", "sm_70"])

@@ -293,7 +293,7 @@ def test_a_barrier_is_no_wait() -> None:
     """Behind it others read what the thread copies, which only its own wait makes sure of."""
     behind = "    bar.sync 0;\n" + OTHERS
     found = proof("async-wait", COPY + behind, block=(64, 1, 1))
-    assert "threads may meet at lines 18 and 25" in why(found)
+    assert "threads may access the same byte at lines 18 and 25" in why(found)
     found = proof("async-wait", COPY + WAIT.format(0) + behind, block=(64, 1, 1))
     assert found is not None and not found.open and not found.unknown
 
@@ -332,7 +332,7 @@ def test_the_last_iteration_of_a_pipeline_has_to_commit_too() -> None:
     whole = proof("async-wait", TAIL.format(early="", late=COMMIT), block=(64, 1, 1))
     assert whole is not None and not whole.open and not whole.unknown
     tail = proof("async-wait", TAIL.format(early=COMMIT, late=""), block=(64, 1, 1))
-    assert "threads may meet" in why(tail)
+    assert "threads may access the same byte" in why(tail)
 
 
 def test_bulk_copies_are_not_followed() -> None:

@@ -74,25 +74,25 @@ SHOWN: dict[str, tuple[Block, str, str]] = {
     "stencil": ((128, 1, 1), "data-race", "write the results to another array"),
     "total": ((128, 1, 1), "data-race", "use an atomic operation"),
     "broadcast": ((64, 1, 1), "data-race", "put `__syncthreads()` between lines"),
-    "shuffle": ((64, 1, 1), "warp-mask", "let all lanes that the mask names come to it"),
-    "mask": ((64, 1, 1), "warp-mask", "let all lanes that the mask names come to it"),
+    "shuffle": ((64, 1, 1), "warp-mask", "let exactly the lanes named by the mask reach it"),
+    "mask": ((64, 1, 1), "warp-mask", "let exactly the lanes named by the mask reach it"),
     "barrier": ((64, 1, 1), "divergent-barrier", "move the barrier"),
-    "unwritten": ((64, 1, 1), "undefined-value", "write what it is computed from"),
+    "unwritten": ((64, 1, 1), "undefined-value", "initialize the value on all paths"),
     "beyond": ((64, 1, 1), "out-of-bounds", "guard the access"),
-    "vector": ((64, 1, 1), "misaligned-access", "access fewer bytes at a time"),
-    "wait_for": ((64, 1, 1), "deadlock", "write what they wait for"),
-    "count": ((64, 1, 1), "deadlock", "let all threads that are waited for come by"),
+    "vector": ((64, 1, 1), "misaligned-access", "use narrower accesses"),
+    "wait_for": ((64, 1, 1), "deadlock", "write what the others wait for"),
+    "count": ((64, 1, 1), "deadlock", "let all awaited threads arrive"),
     "bins": ((128, 1, 1), "data-race", "use an atomic operation"),
-    "loaded_once": ((32, 1, 1), "deadlock", "write what they wait for"),
+    "loaded_once": ((32, 1, 1), "deadlock", "write what the others wait for"),
     "copy": ((64, 1, 1), "async-wait", "wait for the copy before line"),
     "counted": ((64, 1, 1), "data-race", "put `__syncthreads()` between lines"),
-    "rows_off": ((32, 8, 1), "data-race", "let each block write elements of its own"),
+    "rows_off": ((32, 8, 1), "data-race", "let each block write its own elements"),
     "rounds": ((64, 1, 1), "data-race", "put `__syncthreads()` between lines"),
     "placed": ((64, 1, 1), "data-race", "let one thread write it"),
 }
 ERRORS = {
     "data-race": "race", "async-wait": "a copy that", "divergent-barrier": "by part of a warp",
-    "warp-mask": "", "undefined-value": "nobody defined", "out-of-bounds": "past the",
+    "warp-mask": "", "undefined-value": "an undefined value", "out-of-bounds": "past the",
     "misaligned-access": "not aligned", "deadlock": "waits forever",
 }  # fmt: skip
 
@@ -137,7 +137,7 @@ def test_a_fault_is_at_the_access_that_comes_second_and_names_the_byte() -> None
 def test_what_another_iteration_does_wants_a_barrier_behind_it() -> None:
     text = program("turns").source.text
     (fault,) = found("turns", "turns", (64, 1, 1))
-    assert "before the next iteration comes to line 13" in fault.advice, text
+    assert "before the next iteration reaches line 13" in fault.advice, text
     told = drawing(subject("turns", "turns"), fault)
     assert [line.split()[1] for line in (told[1], told[3])] == ["turns.cu:15", "turns.cu:13"]
 

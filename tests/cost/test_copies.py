@@ -118,7 +118,7 @@ def test_dynamic_shared_memory_is_what_accesses_show() -> None:
     [kernel] = predict(dynamic(), rewrites=False).kernels
     assert kernel.occupancy is not None
     assert kernel.occupancy.shared - (kernel.figures.shared or 0 if kernel.figures else 0) == 40512
-    assert any("the 40512 bytes that accesses show" in note for note in kernel.notes)
+    assert any("40512 bytes, judging by the accesses" in note for note in kernel.notes)
 
 
 @needs_ptxas
@@ -132,7 +132,7 @@ def test_dynamic_shared_memory_is_what_is_given() -> None:
 def test_two_sizes_are_one_too_many() -> None:
     done = ptxsw("predict", "-", "--shared", "1", "--launch", "spec.json", stdin=b"")
     assert done.returncode == 2
-    assert b"--shared and --launch both say how much: leave one of them out" in done.stderr
+    assert b"--shared and --launch exclude each other: use one of them" in done.stderr
 
 
 # ---------------------------------------------------------------- a later ptxas

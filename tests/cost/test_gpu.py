@@ -101,8 +101,8 @@ def test_pipes_that_are_not_described_are_not_slower_than_issue(name: str) -> No
 def test_gpus_that_are_not_there() -> None:
     with pytest.raises(UnknownGpu) as error:
         find("voodoo")
-    assert str(error.value) == f"no GPU 'voodoo' is described; there are {', '.join(NAMES)}"
-    with pytest.raises(UnknownGpu, match="no GPU of sm_20 is described; there are sm_30, sm_35, "):
+    assert str(error.value) == f"unknown GPU 'voodoo'; known: {', '.join(NAMES)}"
+    with pytest.raises(UnknownGpu, match="no known GPU of sm_20; known: sm_30, sm_35, "):
         of_target("sm_20")
 
 
@@ -111,15 +111,19 @@ def test_gpus_that_are_not_there() -> None:
     [
         ("value = 80,", "", "sms needs either value, or low and high"),
         ("value = 80", "low = 80", "sms needs both low and high"),
-        ("value = 80", "value = 0", "sms has to be above 0, and low no more than high"),
-        ("low = 1245", "low = 1600", "clock has to be above 0, and low no more than high"),
+        ("value = 80", "value = 0", "sms must be above 0, and low no more than high"),
+        ("low = 1245", "low = 1600", "clock must be above 0, and low no more than high"),
         ("value = 80", "value = 8e7", "sms is too large for its unit"),
         ("source = [1, ", "source = [99, ", "sms names no source, or one that is not in sources"),
-        ('arch = "sm_70"', 'arch = "volta"', "'volta' is no architecture; write one such as sm_80"),
+        (
+            'arch = "sm_70"',
+            'arch = "volta"',
+            "'volta' is not an architecture; use one such as sm_80",
+        ),
         (
             'architectures = ["sm_70", "sm_72"]',
             'architectures = ["x"]',
-            "'x' is no architecture; write one such as sm_80",
+            "'x' is not an architecture; use one such as sm_80",
         ),
         (
             "sources = [",
@@ -134,7 +138,7 @@ def test_gpus_that_are_not_there() -> None:
         (
             "sources = [",
             "deviations.sm_72.fma = { value = 0, source = [1] }\nsources = [",
-            "deviations.sm_72.fma has to be above 0, and low no more than high",
+            "deviations.sm_72.fma must be above 0, and low no more than high",
         ),
         ("high = 869", "high = 901", "dram_copy is above dram_peak"),
         ("sms =", "smx =", "Object contains unknown field `smx`"),

@@ -249,7 +249,7 @@ def test_a_block_that_no_multiprocessor_takes() -> None:
 
 def test_architectures_by_all_their_names() -> None:
     assert limits("sm_90a") == limits("compute_90") == limits("sm_90")
-    with pytest.raises(UnknownTarget, match=r"no limits are known for 'sm_30'; known are sm_35, "):
+    with pytest.raises(UnknownTarget, match=r"no limits are known for 'sm_30'; known: sm_35, "):
         limits("sm_30")
     with pytest.raises(UnknownTarget):
         held("gfx90a", 128, 32)

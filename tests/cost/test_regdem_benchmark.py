@@ -83,4 +83,4 @@ def test_what_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_an_unknown_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     assert regdem.main(["nope"]) == 2
-    assert "no kernel 'nope'; there are: divergence, " in capsys.readouterr().err
+    assert "no kernel 'nope'; available: divergence, " in capsys.readouterr().err

@@ -125,14 +125,14 @@ def test_what_one_thread_issues_is_not_done_by_each_warp() -> None:
 def test_roles_are_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(specialised())
     told = ptxsw("predict", tmp_path / "k.ptx", "--no-rewrites").stdout.decode()
-    assert "  roles of warps, beside each other\n    warps 0 to 3: loop MULTIPLIES in line " in told
+    assert "  warp roles, running concurrently\n    warps 0 to 3: loop MULTIPLIES in line " in told
     assert (
         ": loads by TMA, 24,576 bytes an iteration, waits for 3 mbarriers, 3 stages, at most "
         "73,728 bytes on the way, 40 registers a thread, at least 633.6 cycles a block\n"
     ) in told
     assert "    warps 5 to 7: no loop of their own\n" in told
     analysis = ptxsw("analyze", tmp_path / "k.ptx").stdout.decode()
-    assert "Roles of warps, beside each other" in analysis and "wgmma, waits for 3" in analysis
+    assert "Warp roles, running concurrently" in analysis and "wgmma, waits for 3" in analysis
     given = ptxsw("analyze", tmp_path / "k.ptx", "--format", "json").stdout
     assert [role["warps"] for role in json.loads(given)["kernels"][0]["roles"]] == [
         [0, 1, 2, 3], [4], [5, 6, 7],

@@ -109,7 +109,10 @@ def test_nothing_is_called_slower_or_faster(tmp_path: Path) -> None:
     for one, other in (("a", "b"), ("b", "a")):
         text = said(tmp_path / f"{one}.ptx", "--against", tmp_path / f"{other}.ptx",
                     "--no-rewrites")  # fmt: skip
-        assert "the other text in the loop LOOP: the bounds overlap; not modelled: waits" in text
+        assert (
+            "the other version in the loop LOOP: but the bounds overlap; not modelled: waits"
+            in text
+        )
         assert "times as long" not in text
 
 
@@ -183,7 +186,7 @@ def test_targets_keep_their_suffix(arch: str, tmp_path: Path) -> None:
     text = kernel("setmaxnreg.dec.sync.aligned.u32 40;" + LOOP.format(work=""), arch)
     (tmp_path / "k.ptx").write_text(text.replace("8.7", "8.8"))
     answer = said(tmp_path / "k.ptx", "--no-rewrites")
-    assert f" stands for {arch}; --gpu names another" in answer
+    assert f" represents {arch}; --gpu selects another" in answer
     assert "no machine code" not in answer and "machine code and registers" not in answer
     assert re.search(r"occupancy \d+ %: \d+ blocks of 128 threads, limited by", answer)
 

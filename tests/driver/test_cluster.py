@@ -98,17 +98,17 @@ def test_addresses_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
     path.write_text(text(1))
     pytest.importorskip("distributed")
-    with pytest.raises(NoCluster, match="dusk is no address of a cluster: dask://HOST:PORT"):
+    with pytest.raises(NoCluster, match="dusk is not a cluster address: dask://HOST:PORT"):
         Cluster("dusk")
     done = ptxsw("check", str(path), "--on", "dask://127.0.0.1:1", "-j", "2")
     assert done.returncode == 2
-    assert b"--jobs and --on both say where to work: give one of them" in done.stderr
+    assert b"--jobs and --on exclude each other: use one of them" in done.stderr
 
 
 @pytest.mark.slow
 def test_nobody_answers(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(NoCluster, match=r"no scheduler of Dask answers at 127\.0\.0\.1:1"):
+    with pytest.raises(NoCluster, match=r"no Dask scheduler answers at 127\.0\.0\.1:1"):
         Cluster("dask://127.0.0.1:1")
 
 

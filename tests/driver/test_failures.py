@@ -84,7 +84,7 @@ def told(result: Result, file: Path) -> list[str]:
     where, why, command = result.stderr.splitlines()[-3:]
     assert where.startswith(f"{file}:{LINE}: bad (sums.cu:17): failed in symbolic execution: ")
     assert where.endswith(")") and "(ptxsw/emulator/run.py:" in where
-    assert why == "  This is a fault of ptxsw. The kernel is left as it was. To see it again:"
+    assert why == "  This is a bug in ptxsw. The kernel is left as it was. To reproduce it:"
     return shlex.split(command)
 
 
@@ -184,7 +184,7 @@ def test_wrong_input_is_no_fault(file: Path) -> None:
     file.write_text(TEXT.replace("add.f32", "add .f32;", 1))
     for words in COMMANDS.values():
         result = CliRunner().invoke(app, [word.format(file) for word in words])
-        assert "fault of ptxsw" not in result.output
+        assert "bug in ptxsw" not in result.output
 
 
 def test_only_tasks_whose_questions_cannot_be_answered_fail() -> None:

@@ -248,7 +248,7 @@ def test_pointers_are_declared_restrict(tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_nvcc
 def test_the_last_save_counts(tmp_path: Path) -> None:
-    """Three saves one after the other: the checks of the first two are ended."""
+    """Three saves one after another: the checks of the first two are ended."""
     path = tmp_path / "turn.cu"
     path.write_text(TRANSPOSE)
 

@@ -63,7 +63,7 @@ def test_stepping_on_other_kernels(
 def test_stepping_has_to_know_which_kernel() -> None:
     command = [sys.executable, str(EXAMPLES / "stepping.py"), "tests/report/ptx/matmul.ptx"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
-    assert (done.returncode, done.stderr) == (1, "name one kernel; there are: naive, tiled\n")
+    assert (done.returncode, done.stderr) == (1, "name one kernel; available: naive, tiled\n")
 
 
 def test_every_cell_of_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_a_hook_can_end_the_run() -> None:
 
 def test_which_kernel_is_meant_has_to_be_said() -> None:
     text = (ROOT / "tests" / "report" / "ptx" / "matmul.ptx").read_text()
-    with pytest.raises(ValueError, match="name one kernel; there are: naive, tiled"):
+    with pytest.raises(ValueError, match="name one kernel; available: naive, tiled"):
         ptxsw.steps(text)
     assert len(ptxsw.steps(text, "naive")) > 20
 
@@ -232,5 +232,5 @@ def test_what_is_known_is_not_registered_again() -> None:
         plugins.register_opcode("add", Op())
     with pytest.raises(ValueError, match="the rewrite 'shuffle' is known already"):
         plugins.register_rewrite(next(one for one in REWRITES if one.name == "shuffle"))
-    with pytest.raises(TypeError, match="object is no rewrite: it has no name, summary"):
+    with pytest.raises(TypeError, match="object is not a rewrite: it lacks name, summary"):
         plugins.register_rewrite(object())  # type: ignore[arg-type]

@@ -350,7 +350,7 @@ def test_what_no_fixed_step_changes_has_a_range(loop: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (kernel("grid", "less", "until zero", "rows", step=3), "its bounds are not whole numbers"),
+        (kernel("grid", "less", "until zero", "rows", step=3), "its bounds are not integers"),
         (
             kernel("grid", "less", "at least once", "linear"),
             "the trip count of a loop is not known",

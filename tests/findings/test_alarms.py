@@ -62,7 +62,7 @@ def test_a_parameter_that_may_be_1_is_no_fault() -> None:
     [one] = found(kernel(COLUMN.format(index="")), "column", "uncoalesced")
     assert one.level == "note" and one.measure == "4 sectors or 32"
     assert one.what == (
-        "How far the lanes of this load are apart depends on `n`: if it is 1, a warp moves "
+        "The distance between the lanes of this load depends on `n`: if it is 1, a warp moves "
         "4 sectors; if it is large, 32."
     )
 
@@ -440,7 +440,7 @@ ROWS = """
 @pytest.mark.parametrize(
     ("x", "y", "told"),
     [
-        (16, 16, "Blocks are taken to be 16x16, by how the kernel computes its indices."),
+        (16, 16, "Blocks are taken to be 16x16, judging by the kernel's index computation."),
         (32, 8, "This assumes that `blockDim.x` is a multiple of 32"),
         (14, 16, "This assumes that `blockDim.x` is a multiple of 32"),  # tiles without a halo
         (16, 128, "This assumes that `blockDim.x` is a multiple of 32"),  # more than a block has
@@ -541,7 +541,7 @@ def test_copies_of_an_unrolled_loop_have_one_cause() -> None:
     """All load one element again because a store may have changed it: neither "in the previous
     iteration", nor "all lanes one element"."""
     [one] = found(kernel(UNROLLED))
-    assert (one.rule, one.measure) == ("ptxsw-may-alias", "2 loads made again")
+    assert (one.rule, one.measure) == ("ptxsw-may-alias", "2 loads repeated")
 
 
 def test_structs_of_doubles_are_vectors_of_doubles() -> None:

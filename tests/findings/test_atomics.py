@@ -195,7 +195,7 @@ def test_a_swap_cannot_be_reduced(swap: str) -> None:
 
 def test_of_values_that_are_exchanged_one_stays() -> None:
     [finding] = found(kernel("atom.shared.exch.b32 %r20, [bar], %r1;"))
-    assert finding.advice == "One of the values stays: let one lane store it for its warp."
+    assert finding.advice == "Only one of the values survives: let one lane store it for its warp."
 
 
 def test_a_flag_that_is_polled_is_no_table() -> None:

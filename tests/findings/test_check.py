@@ -148,7 +148,7 @@ def test_accesses_are_those_of_analyze(select: str) -> None:
 def test_accesses_are_for_programs(also: tuple[str, ...]) -> None:
     done = ptxsw("check", TILE, "--accesses", *also)
     assert done.returncode == 2
-    wanted = b"--accesses takes --format json, and neither --statistics nor --resources\n"
+    wanted = b"--accesses needs --format json, without --statistics or --resources\n"
     assert done.stderr == wanted
 
 
@@ -223,11 +223,11 @@ def test_processes_change_nothing() -> None:
         (("none.ptx",), "none.ptx: No such file or directory\n"),
         (
             ("empty",),
-            "empty: there is no PTX (*.ptx) below it; sources, objects and libraries have to be "
-            "named: empty/*.o\n",
+            "empty: no PTX (*.ptx) below it; name sources, objects and libraries "
+            "yourself: empty/*.o\n",
         ),
         (("latin.ptx",), "latin.ptx: neither PTX nor CUDA nor an object: byte 3 is not UTF-8\n"),
-        (("tile.ptx", "--select", "luck"), "there is no rule ptxsw-luck; known are ptxsw-acc"),
+        (("tile.ptx", "--select", "luck"), "there is no rule ptxsw-luck; known: ptxsw-acc"),
         (
             ("tile.ptx", "--baseline", "tile.ptx"),
             "tile.ptx: not a baseline of ptxsw: not JSON: line 1, column 1: Expecting value",
@@ -385,7 +385,7 @@ def test_what_one_line_became_is_told_once() -> None:
     done = ptxsw("check", FAULTS / "ptx" / "gemv.ptx", "--format", "json", FAST)
     column, tile = json.loads(done.stdout)["findings"]
     assert (column["rule"], tile["rule"]) == ("ptxsw-column", "ptxsw-shared-tile")
-    assert "The same goes for" not in column["what"]
+    assert "The same holds for" not in column["what"]
     assert column["lines"] == [74, 83, 92, 101, 134]
 
 

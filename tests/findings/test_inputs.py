@@ -100,7 +100,7 @@ def test_without_cuobjdump_the_message_says_what_to_install(read: object, tmp_pa
 def test_a_cubin_holds_no_ptx(tmp_path: Path) -> None:
     made = tmp_path / "k.cubin"
     made.write_bytes(ELF[:18] + (190).to_bytes(2, "little") + bytes(64))
-    with pytest.raises(UnreadableInput, match="a cubin holds no PTX; --resources can check it"):
+    with pytest.raises(UnreadableInput, match="a cubin contains no PTX; --resources can check it"):
         ptx_of(str(made))
     assert [one.name for one in cubins_of(str(made))] == [str(made)]
 

@@ -258,7 +258,7 @@ def test_a_struct_of_floats_is_one_vector(tmp_path: Path) -> None:
 
 def test_lines_that_have_the_same_fault_are_those_of_the_source(tmp_path: Path) -> None:
     [first, *_] = found(TWO_LINES, tmp_path)
-    assert first["line"] == 5 and first["what"].endswith(" The same goes for line 6.")
+    assert first["line"] == 5 and first["what"].endswith(" The same holds for line 6.")
 
 
 USED_BY_ROWS = GEMV.replace("* x[k];", "* a[(size_t)k * n + i];")

@@ -34,8 +34,8 @@ def test_dynamic_shared_memory_that_nothing_says_is_at_least_what_accesses_show(
     """128 threads read up to byte 40,000 + 512: a multiprocessor holds 4 such blocks, or fewer."""
     [finding] = occupancy(dynamic(), ptxas=False)
     assert (
-        "holds at most 4 at a time, 16 of 64 warps: shared memory runs out first (how much dynamic "
-        "shared memory it has is not known: at least 40,512 bytes, by its accesses)."
+        "holds at most 4 at a time, 16 of 64 warps: shared memory runs out first (the size of its "
+        "dynamic shared memory is unknown: at least 40,512 bytes, judging by its accesses)."
     ) in finding.what
     assert "if dynamic" not in finding.advice
 
@@ -53,7 +53,7 @@ def wide() -> str:
 @needs_ptxas
 def test_registers_are_not_all_that_may_run_out() -> None:
     [finding] = occupancy(wide())
-    assert re.search(r"holds at most \d at a time, .*: registers allow no more \(how", finding.what)
+    assert re.search(r"holds at most \d at a time, .*: registers allow no more \(the", finding.what)
     assert finding.advice.endswith("of the warps), if dynamic shared memory allows it.")
 
 

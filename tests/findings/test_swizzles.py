@@ -65,7 +65,7 @@ def test_a_swizzle_that_descriptors_say_is_that_of_all(
 def test_where_the_swizzle_does_not_help_lanes_shall(tmp_path: Path) -> None:
     """Rows 8 apart are permuted alike."""
     assert advice(tmp_path, 1, shift=10) == (
-        f"{HIGH} (its descriptors say a swizzle of 128 bytes): let 8 lanes one after the other "
+        f"{HIGH} (its descriptors say a swizzle of 128 bytes): let 8 lanes one after another "
         "access the 16-byte chunks of one row."
     )
 

@@ -13,7 +13,7 @@ from ptxsw.gpu.driver import Array, Device, GpuError, LoadedKernel, Shape
 __all__ = ["APART", "DEVICE", "FIRST", "FakeDriver", "drifting", "unpack"]
 
 DEVICE = Device("Imaginary 1", "sm_80", "580.1", 1410, 1593, 1 << 16, 1 << 30)
-_UNDEFINED = "a value nobody defined"
+_UNDEFINED = "an undefined value"
 
 
 class FakeDriver(InterpreterDriver):

@@ -140,5 +140,5 @@ def test_no_device(script: Script) -> None:
 
 @pytest.mark.skipif(find_library("cuda") is not None, reason="a CUDA driver is installed")
 def test_no_driver() -> None:
-    with pytest.raises(NoGpu, match=r"^No GPU can be used: there is no CUDA driver, or one"):
+    with pytest.raises(NoGpu, match=r"^No GPU can be used: there is no CUDA driver, or it"):
         open_device()

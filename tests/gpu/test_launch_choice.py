@@ -108,7 +108,7 @@ def test_nothing_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     choice = ptxsw.choose(TEXT, SMALL)
     assert choice.text == TEXT and not choice.measured
     assert choice.reason == (
-        "kept as it is: nothing was measured for it on sm_80: ptxsw tune measures"
+        "kept as it is: there is no measurement for it on sm_80: ptxsw tune measures"
     )
     path = stored(tmp_path / "tuned.json", BEST)
     monkeypatch.setenv("PTXSW_TUNED", str(path))
@@ -122,13 +122,15 @@ def test_a_version_that_is_not_made_here(tmp_path: Path) -> None:
     times = timings({"original": 10e-6, "bank-conflicts": 5e-6}, SMALL)
     path = stored(tmp_path / "a.json", Tuned("bank-conflicts", "", 2.0, "", "", timings=times))
     choice = ptxsw.choose(TEXT, SMALL, tuned=path)
-    assert choice.text == TEXT and choice.reason.endswith("but that is not made of it here")
+    assert choice.text == TEXT and choice.reason.endswith(
+        "but this version of ptxsw does not produce it"
+    )
     unknown = timings({"original": 10e-6, "of-a-plugin": 5e-6}, SMALL)
     path = stored(tmp_path / "b.json", Tuned("of-a-plugin", "", 2.0, "", "", timings=unknown))
     assert ptxsw.choose(TEXT, SMALL, tuned=path).text == TEXT
     other = ptxsw.choose(TEXT, OTHER, tuned=path)
     assert other.text == TEXT and "over all launches of-a-plugin was best" in other.reason
-    assert other.reason.endswith("but that is not made of it here")
+    assert other.reason.endswith("but this version of ptxsw does not produce it")
 
 
 TWO = head() + ".visible .entry a() { ret; }\n.visible .entry b() .reqntid 64, 1, 1 { ret; }\n"
@@ -137,16 +139,16 @@ TWO = head() + ".visible .entry a() { ret; }\n.visible .entry b() .reqntid 64, 1
 @pytest.mark.parametrize(
     ("kernel", "launch", "more", "said"),
     [
-        (TWO, 64, {}, "entry has to name one kernel; there are: a, b"),
-        (TWO, 64, {"entry": "c"}, "no kernel 'c' with a body; there are: a, b"),
+        (TWO, 64, {}, "entry must name one kernel; available: a, b"),
+        (TWO, 64, {"entry": "c"}, "no kernel 'c' with a body; available: a, b"),
         (TWO, 32, {"entry": "b"}, "b is for blocks of 64x1x1 (.reqntid), not of 32x1x1"),
         (head() + ".visible .entry c() .maxntid 32, 1, 1 { ret; }", 64, {},
          "c is for blocks of up to 32 threads, not of 64x1x1"),
-        (TWO, "64", {"entry": "b"}, "'64' is not the shape of a block"),
-        (TWO, {"grid": [1]}, {"entry": "b"}, "a launch is an object with a block"),
-        (TWO, {"block": [64], "shared": "1"}, {"entry": "b"}, "a launch is an object with a block"),
+        (TWO, "64", {"entry": "b"}, "'64' is not a block shape"),
+        (TWO, {"grid": [1]}, {"entry": "b"}, "a launch is an object with block"),
+        (TWO, {"block": [64], "shared": "1"}, {"entry": "b"}, "a launch is an object with block"),
         (head().replace("sm_80", "texmode_independent") + ".visible .entry a() { ret; }", 64, {},
-         "the text names no target: give arch, such as sm_90"),
+         "the PTX has no target: give arch, such as sm_90"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense(kernel: str, launch: Any, more: dict[str, Any], said: str) -> None:

@@ -99,7 +99,7 @@ def test_an_unsteady_original_proves_nothing(variants: list[Variant]) -> None:
 
     _, rewritten = measure(FakeDriver(change=race), FUNCTION, variants, problem())
     assert rewritten.wrong is not None
-    assert rewritten.wrong.startswith("the original's own results change from run to run")
+    assert rewritten.wrong.startswith("the original's own results vary from run to run")
 
 
 def test_median_and_noise(variants: list[Variant]) -> None:

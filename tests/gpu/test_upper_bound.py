@@ -26,7 +26,7 @@ from tests.rewrites.test_planning import styles, text_of
     ("bound", "options", "message"),
     [
         ("all", Options(mode="force"), "unsafe_bound is 'all'; it can be noload, nocorner"),
-        ("noload", Options(), "unsafe_bound makes wrong results: it takes mode force"),
+        ("noload", Options(), "unsafe_bound gives wrong results: it needs mode force"),
         (
             "noload",
             Options(mode="force", scheme="halo"),
@@ -46,7 +46,7 @@ def test_bounds_compute_nonsense_and_say_so(bound: str, shuffles: int) -> None:
     result = optimize(text, Options(mode="force"), bound)
     (kernel,) = result.report.kernels
     assert kernel.shuffles == 6 and styles(kernel) == {(bound, "keep")}
-    warning = f"made with --unsafe-bound {bound}: the kernels compute NONSENSE"
+    warning = f"made with --unsafe-bound {bound}: the kernels compute WRONG RESULTS"
     assert result.text.startswith(f"// WARNING: {warning}")
     assert (result.report.warning or "").startswith(warning)
     assert all(r.proof.status == "assumed" and not r.proof.guards for r in kernel.rewrites or ())

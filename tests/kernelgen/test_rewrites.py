@@ -97,7 +97,7 @@ def test_iterations_of_the_forces() -> None:
 def test_why_a_program_is_left_alone() -> None:
     (note,) = table("dct", "bank-conflicts", mode="auto")
     assert isinstance(note, Note)
-    assert "not certainly pay" in note.text
+    assert "no clear gain" in note.text
     shown = show([note]).splitlines()
     assert shown[-1].split()[:2] == ["dct", "bank-conflicts"]
 

@@ -52,5 +52,5 @@ def test_what_a_pointer_points_to() -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("declaration", [".align 08 .b8 t[4]", ".align 4 .b8 t[09]"])
 def test_no_eight_in_octal(place: str, declaration: str) -> None:
-    with pytest.raises(ParseError, match="is no number: a 0 in front makes it octal"):
+    with pytest.raises(ParseError, match="is not a number: a leading 0 makes it octal"):
         declared(place, declaration)

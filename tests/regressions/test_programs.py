@@ -112,7 +112,7 @@ def test_32_bit_addresses_are_analysed_and_left_as_they_are(tmp_path: Path) -> N
         ),
         (
             "parameter_named_laneid",
-            ":4:19: %laneid is a special register; give the parameter another name\n"
+            ":4:19: %laneid is a special register; rename the parameter\n"
             "    4 | .visible .entry k(.param .u64 %laneid)\n"
             "      |                   ^^^^^^^^^^^^^^^^^^^\n",
         ),
@@ -144,7 +144,7 @@ def test_a_stride_that_doubles_for_no_one_knows_how_long() -> None:
     told = ptxsw("check", "--no-ptxas", PTX / "doubling.ptx")
     assert told.returncode == 1
     assert (
-        "up to 32 lanes of a warp want different words of one bank (8 loads and 4 stores)"
+        "up to 32 lanes of a warp access different words in the same bank (8 loads and 4 stores)"
         in told.stdout
     )
 

@@ -35,16 +35,16 @@ def test_what_is_kept_in_registers() -> None:
     assert told(kernel(PROMOTED)) == {
         "ld.global.nc.f32 %f1, [%rd4];": None,
         "ld.global.f32 %f2, [%rd5];": "in a register during the loop",
-        "st.global.f32 [%rd5], %f3;": "once, behind the loop",
+        "st.global.f32 [%rd5], %f3;": "once, after the loop",
     }
 
 
 def test_what_is_loaded_again_without_a_loop() -> None:
     """Loads are read-only if that helps; else they take what the thread has loaded or stored."""
     assert told(kernel(OVER)) == {
-        "ld.global.f32 %f1, [%rd4];": "read-only, behind a test",
+        "ld.global.f32 %f1, [%rd4];": "read-only, with a test",
         "st.global.f32 [%rd5], %f1;": None,
-        "ld.global.f32 %f2, [%rd4];": "read-only, behind a test",
+        "ld.global.f32 %f2, [%rd4];": "read-only, with a test",
         "st.global.f32 [%rd5+4], %f2;": None,
     }
     assert told(kernel(STORED))["ld.global.f32 %f2, [%rd5];"] == "register of 20"
@@ -62,14 +62,14 @@ def test_why_a_store_stays() -> None:
 
 
 def test_a_store_that_may_be_apart_is_tested_to_be() -> None:
-    assert beside("st.global.f32 [%rd2], %f1;") == "once, behind the loop, behind a test"
+    assert beside("st.global.f32 [%rd2], %f1;") == "once, after the loop, with a test"
 
 
 PROGRAMS = {
-    "column-scale": {"once, before the loop, behind a test": 2, "register of 60, behind a test": 3},
-    "row-sums": {"once, behind the loop": 5, "read-only, behind a test": 10},
-    "fdtd2d": {"read-only, behind a test": 16},
-    "gather": {"read-only, behind a test": 0},  # its loop is unrolled: nothing is loaded again
+    "column-scale": {"once, before the loop, with a test": 2, "register of 60, with a test": 3},
+    "row-sums": {"once, after the loop": 5, "read-only, with a test": 10},
+    "fdtd2d": {"read-only, with a test": 16},
+    "gather": {"read-only, with a test": 0},  # its loop is unrolled: nothing is loaded again
 }
 
 
@@ -90,7 +90,7 @@ def test_what_is_changed_has_no_reason_to_stay() -> None:
     )
     (found,) = analyze(text).kernels
     again = (found.accesses or ())[2]
-    assert again.over_stores == "read-only, behind a test"
+    assert again.over_stores == "read-only, with a test"
     assert again.optimizer is not None
     assert (again.optimizer.action, again.optimizer.reason) == ("keep", None)
 

@@ -272,7 +272,7 @@ def test_reasons_of_a_build_are_told_in_short() -> None:
     """Lines and figures differ from kernel to kernel; a CI job wants no page of them."""
     said = [f"st.global.u8 (line {n}) may write these bytes" for n in range(40)]
     said += [f"st.global.u8 at line {n} may write these bytes; force rewrites it" for n in (3, 4)]
-    weighed = "by what ptxas makes of it, it does not certainly pay"
+    weighed = "no clear gain in ptxas's output"
     said += [f"{weighed}: instructions {n} to {n}" for n in range(3)]
     said += [f"reason {letter}" for letter in "abcdefghij"]
     refusals = tuple(Refusal(1, None, None, reason) for reason in said)

@@ -43,13 +43,13 @@ def test_blocks_of_one_to_three_dimensions(given: Any, shape: tuple[int, ...]) -
         ((64, 64), "64x64 is not a block of 1 to 1024 threads"),
         ((0,), "0 is not a block of 1 to 1024 threads"),
         ((-1, -1), "-1x-1 is not a block of 1 to 1024 threads"),
-        ((), "() is not the shape of a block, which is one to three whole numbers"),
+        ((), "() is not a block shape, which is one to three integers"),
         (
             (1, 1, 1, 1),
-            "(1, 1, 1, 1) is not the shape of a block, which is one to three whole numbers",
+            "(1, 1, 1, 1) is not a block shape, which is one to three integers",
         ),
-        ("16x16", "'16x16' is not the shape of a block, which is one to three whole numbers"),
-        (16.0, "16.0 is not the shape of a block, which is one to three whole numbers"),
+        ("16x16", "'16x16' is not a block shape, which is one to three integers"),
+        (16.0, "16.0 is not a block shape, which is one to three integers"),
     ],
 )
 def test_what_is_no_block(given: Any, said: str) -> None:
@@ -59,7 +59,7 @@ def test_what_is_no_block(given: Any, said: str) -> None:
 
 
 def test_a_kernel_that_is_not_there() -> None:
-    said = "m.ptx: no kernel 'nope' with a body; there are: naive, tiled"
+    said = "m.ptx: no kernel 'nope' with a body; available: naive, tiled"
     for ask in (
         lambda: ptxsw.analyze(TEXT, "m.ptx", kernel="nope"),
         lambda: ptxsw.optimize(TEXT, ptxsw.Options(only="nope"), "m.ptx"),
@@ -152,9 +152,9 @@ def test_every_field_is_described(kind: type[Struct]) -> None:
 @pytest.mark.parametrize(
     ("name", "field", "said"),
     [
-        ("Report", "kernels", "In the order of the text."),
-        ("Options", "budget_s", "Seconds of symbolic work on one kernel."),
-        ("Proved", "assumptions", "What the proof rests on"),
+        ("Report", "kernels", "In the order of the PTX."),
+        ("Options", "budget_s", "CPU seconds of symbolic work per kernel."),
+        ("Proved", "assumptions", "Assumptions of the proof"),
         ("Prediction", "gpu", ""),
     ],
 )

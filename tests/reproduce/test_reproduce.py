@@ -170,7 +170,7 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("table2", "--operator", "jacoby"), "no operator 'jacoby'; there are: divergence, "),
+        (("table2", "--operator", "jacoby"), "no operator 'jacoby'; available: divergence, "),
         (("figure2", "--operator", "vecadd"), "the paper's logs do not have vecadd; they have: "),
     ],
 )

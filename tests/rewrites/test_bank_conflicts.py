@@ -443,7 +443,7 @@ def test_auto_leaves_what_instructions_would_outweigh() -> None:
     result = auto(text)
     assert result.text == text
     assert reasons(result) == [
-        "by count it does not certainly pay: a warp would execute up to 6 instructions more for 1 "
+        "no clear gain by count: a warp would execute up to 6 instructions more for 1 "
         "wavefronts less"
     ]
 
@@ -525,13 +525,13 @@ ARRAY = """
         ("atom.shared.exch.b32 %r7, [%r5], %r4;", "stores a shared address"),
         ("setp.eq.u32 %p1, %r5, %r4;", "compares a shared address"),
         ("shfl.sync.bfly.b32 %r7, %r5, 1, 31, -1;", "passes a shared address on"),
-        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r5];", "a layout of its own"),
+        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r5];", "a different layout"),
         (
             "wmma.load.c.sync.aligned.row.m16n16k16.shared.f32 "
             "{%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8}, [%r5];",
-            "a layout of its own",
+            "a different layout",
         ),
-        ("cp.async.ca.shared.global [%r5], [%rd4], 4;", "a layout of its own"),
+        ("cp.async.ca.shared.global [%r5], [%rd4], 4;", "a different layout"),
         (
             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
             "[%r5], [%rd4], 128, [%r4];",
@@ -539,12 +539,12 @@ ARRAY = """
         ),
         (
             "cp.async.bulk.global.shared::cta.bulk_group [%rd4], [%r5], 128;",
-            "a layout of its own",
+            "a different layout",
         ),
-        ("mbarrier.init.shared.b64 [%r5], 1;", "a layout of its own"),
+        ("mbarrier.init.shared.b64 [%r5], 1;", "a different layout"),
         ("mapa.shared::cluster.u32 %r7, %r5, 0;", "passes a shared address on"),
         ("ld.shared::cluster.u32 %r7, [%r5];", "the shared memory of other blocks"),
-        ("mov.u32 %r7, 64;\nld.shared.u32 %r8, [%r7];", "not built on an array"),
+        ("mov.u32 %r7, 64;\nld.shared.u32 %r8, [%r7];", "not derive from an array"),
         ("mov.u32 %r7, %total_smem_size;", "how much shared memory it has"),
     ],
 )
@@ -704,7 +704,7 @@ def test_an_index_whose_bits_are_turned_round(threads: int) -> None:
     assert worst(made(text)) == (threads // 32, 1)
     options = Options(rewrites=("bank-conflicts",), assume=WHOLE)
     (told,) = reasons(optimize(text, options))
-    assert told == "its bank conflicts depend on what only the run knows"
+    assert told == "its bank conflicts depend on run-time values"
 
 
 def test_what_no_block_executes_need_not_be_known() -> None:

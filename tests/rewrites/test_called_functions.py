@@ -369,11 +369,11 @@ def test_a_slot_that_holds_something_else(slot: str) -> None:
         ),
         (
             ADD.format(linkage="").replace("from)", "from) .noreturn").replace("ret;", "exit;"),
-            "line 10, in add: no copy is made of a function with directives in its header",
+            "line 10, in add: a function with directives in its header is not copied",
         ),
         (
             ADD.format(linkage="").replace("ret;", f"{call('add', '%rd1', '%rd2')}\n\tret;"),
-            "line 10, in add: no copy is made of a function that calls itself",
+            "line 10, in add: a function that calls itself is not copied",
         ),
     ],
 )
@@ -393,7 +393,7 @@ def test_what_else_is_right_stays_where_a_copy_is_not(monkeypatch: pytest.Monkey
     assert calls(result.text) == ["add"]
     assert "st.shared.f32 [%sw_shared1], %f1;" in result.text
     (reason,) = set(reasons(result))
-    assert reason.startswith("the text written for it could not be proved right")
+    assert reason.startswith("the new PTX could not be proved equal")
 
 
 def _call_nothing(text: str, call: Instruction, copy: object) -> Edit:
@@ -451,25 +451,25 @@ def test_a_copy_that_does_something_else_is_not_proved(old: str, new: str) -> No
     [
         (
             ".func add$sw1_k", ".visible .func add$sw1_k",
-            "other modules may know a function that only the second text has",
+            "other modules may know a function of only the second kernel",
         ),
         (
             "from)\n{\n\t.reg .f32 %f<4>;\n\t.reg .b64 %rd<3>;\n\t.reg .b64 %sw_shared1",
             "from) .noreturn\n{\n\t.reg .f32 %f<4>;\n\t.reg .b64 %rd<3>;\n\t.reg .b64 %sw_shared1",
-            "a function that only the second text has has directives",
+            "a function of only the second kernel has directives",
         ),
         (
             "\t.reg .b64 %sw_shared1;", "\t.reg .b64 %sw_shared1;\n\t.global .b32 count;",
-            "a function that only the second text has has variables that its calls share",
+            "a function of only the second kernel has variables that its calls share",
         ),
         (
             ".func add$sw2_k", ".func add$sw1_k(.param .b64 a) { ret; }\n.func add$sw2_k",
-            "a function that only the second text has has no body, or two",
+            "a function of only the second kernel has no body, or two",
         ),
         (
             "cvta.shared.u64 %rd4, %rd4;",
             "cvta.shared.u64 %rd4, %rd4;\n\tmov.u64 %rd9, add$sw1_k;",
-            "a function that only the second text has could not be inlined",
+            "a function of only the second kernel could not be inlined",
         ),
     ],
 )  # fmt: skip

@@ -178,7 +178,7 @@ def test_the_distance_is_compared_with_how_far_the_loop_still_goes() -> None:
     (entry,) = result.report.kernels[0].rewrites or ()
     assert entry.proof.assumptions == ("finite-loops", "no-lane-race")
     assert entry.proof.guards == (
-        "what the loops store lies apart from what they keep in registers",
+        "the loops' stores are disjoint from what they keep in registers",
     )
 
 
@@ -244,7 +244,7 @@ def test_why_no_test_can_tell(change: tuple[str, str], reason: str) -> None:
     text = kernel(UPWARDS, LOADED).replace(*change)
     result = made(text)
     assert result.text == text
-    told = [r.partition("; before the loop no test can tell: ")[2] for r in reasons(result)]
+    told = [r.partition("; a test before the loop cannot decide it: ")[2] for r in reasons(result)]
     assert any(why.startswith(reason) for why in told), reasons(result)
 
 

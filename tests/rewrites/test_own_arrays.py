@@ -117,9 +117,9 @@ def test_what_may_happen_to_others(more: str) -> None:
     ("more", "reason"),
     [
         ("st.shared.u32 [%r15], %r8;", "stores a shared address"),
-        ("cp.async.ca.shared.global [%r8], [%rd1], 16;", "a layout of its own"),
-        (f"{COPY}\nselp.b32 %r8, %r8, %r15, %p1;", "a layout of its own"),
-        ("mov.u32 %r12, 64;\nld.shared.u32 %r13, [%r12];", "not built on an array"),
+        ("cp.async.ca.shared.global [%r8], [%rd1], 16;", "a different layout"),
+        (f"{COPY}\nselp.b32 %r8, %r8, %r15, %p1;", "a different layout"),
+        ("mov.u32 %r12, 64;\nld.shared.u32 %r13, [%r12];", "not derive from an array"),
         ("cvt.u64.u32 %rd9, %r8;\nshfl.sync.bfly.b32 %r12, %r8, 1, 31, -1;", "passes"),
     ],
 )

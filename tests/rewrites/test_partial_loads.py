@@ -166,7 +166,7 @@ def test_mode_auto_moves_no_load() -> None:
     result = optimize(kernel(HALF), Options(rewrites=(NAME,)))
     assert result.text == kernel(HALF)
     assert reasons(result) == [
-        "on other ways it would be loaded as before: no load is certainly saved; force moves it"
+        "other paths would still load it: no load is saved for certain; force moves it"
     ]
 
 

@@ -83,14 +83,14 @@ def test_a_limit_that_is_there_gives_way(programs: str) -> None:
 @pytest.mark.parametrize(
     ("header", "change", "reason"),
     [
-        ((), ("", ""), "the kernel does not declare how large its blocks are: add "
-                       "__launch_bounds__ (.maxntid or .reqntid)"),
+        ((), ("", ""), "block size unknown: add __launch_bounds__ (.maxntid or "
+                       ".reqntid)"),
         ((BLOCK,), (".version 9.0", ".version 8.6"),
          "PTX 8.6 has no spills to shared memory; .version 8.7 is needed"),
         ((BLOCK,), (".visible", ".extern .shared .align 16 .b8 smem[];\n.visible"),
-         "the kernel uses dynamic shared memory, whose size only the launch knows"),
+         "the kernel uses dynamic shared memory, whose size is known only at launch"),
         ((".maxntid 256, 1, 1", ".minnctapersm 8"), ("", ""),
-         "the kernel itself says how many blocks are to be resident (.minnctapersm)"),
+         "the kernel itself sets the number of resident blocks (.minnctapersm)"),
         ((BLOCK,), ("\tret;", "\tmov.u32 %r1, %dynamic_smem_size;\n\tret;"),
          "the kernel asks how much shared memory it has"),
         ((BLOCK,), (".visible", ".func f() { ret; }\n.visible"), None),
@@ -108,7 +108,7 @@ def test_what_is_left_alone(
 def test_calls_have_registers_of_their_own() -> None:
     text = operator("tricubic", BLOCK).replace(".visible", ".func f() { ret; }\n.visible", 1)
     made = limited(text.replace("\tret;\n\n}", "\tcall.uni f;\n\tret;\n\n}"))
-    assert reasons(made) == ["the kernel calls functions, which have registers of their own"]
+    assert reasons(made) == ["the kernel calls functions, which use their own registers"]
 
 
 def test_a_kernel_that_is_at_its_best(programs: str) -> None:

@@ -195,7 +195,7 @@ def test_branches_into_the_loop_pass_what_stands_before_it() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("bar.sync 0;", "bar.sync (line 27) orders memory, or waits for others"),
+        ("bar.sync 0;", "bar.sync (line 27) orders memory or waits for other threads"),
         ("membar.gl;", "membar.gl (line 27) orders memory"),
         ("fence.acq_rel.gpu;", "fence.acq_rel.gpu (line 27) orders memory"),
         ("ld.volatile.global.u32 %r9, [%rd1];", "ld.volatile.global.u32 (line 27) orders memory"),
@@ -244,7 +244,9 @@ def test_a_store_in_the_way_of_the_next_iteration_is_seen() -> None:
     plain = ROTATED.replace("ld.global.nc", "ld.global")
     text = kernel(plain.replace("[%rd5], %f3", "[%rd4+2], %f3"))
     assert made(text).text == text
-    told = "st.global.f32 at line 24 may write these bytes; before the loop no test can tell: "
+    told = (
+        "st.global.f32 at line 24 may write these bytes; a test before the loop cannot decide it: "
+    )
     assert f"{told}they overlap" in reasons(made(text))
     for other, held in (("[%rd4+-4]", 1), ("[%rd4+8]", 2)):  # what nobody reads again; both loads
         text = kernel(plain.replace("[%rd5], %f3", f"{other}, %f3"))
@@ -274,7 +276,7 @@ LOOP:
 NO_NEIGHBOUR = "no load reads bytes that another lane of the warp has just loaded"
 IS_ROTATED = (
     "its source, the load at line 23, is rotated: "
-    "no shuffle is made from a register that a loop carries"
+    "a shuffle cannot use a register that a loop carries"
 )
 
 
@@ -414,7 +416,10 @@ def test_what_asks_for_lanes_stands_once() -> None:
     text = kernel(BYTES.replace("END:", "activemask.b32 %r7;\nEND:"))
     assert made(text).text == text
     why = "it would need a branch, and the kernel asks which lanes are active"
-    told = f"st.global.u8 at line 24 may write these bytes; before the loop no test can tell: {why}"
+    told = (
+        f"st.global.u8 at line 24 may write these bytes; a test before the loop cannot decide it: "
+        f"{why}"
+    )
     assert told in reasons(made(text))
 
 
@@ -467,7 +472,7 @@ def test_a_product_that_a_sum_would_read_from_a_register_is_loaded() -> None:
     text = kernel(body)
     assert made(text).text == text
     [reason] = reasons(made(text))
-    assert reason.startswith("the text written for it could not be proved right: memory may differ")
+    assert reason.startswith("the new PTX could not be proved equal: memory may differ")
     assert "ptxas may fuse products and sums of one text that it has to round apart in" in reason
     rounded = kernel(body.replace("mul.f32", "mul.rn.f32").replace("add.f32", "add.rn.f32"))
     assert made(rounded).text != rounded

@@ -81,7 +81,7 @@ def _reasons(name: str, arch: str, mode: str = "force") -> list[str]:
 def test_what_ptxas_makes_longer_is_put_back(tools: Tools) -> None:
     """For sm_120 it computes in every iteration what was to be computed once, to save registers."""
     (reason,) = _reasons("tricubic-clang", "sm_120")
-    assert reason.startswith("ptxas makes more of it for sm_120: ")
+    assert reason.startswith("ptxas's output gets longer for sm_120: ")
 
 
 def test_auto_makes_it_where_it_pays(tools: Tools) -> None:

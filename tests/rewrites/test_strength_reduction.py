@@ -22,7 +22,7 @@ from tests.rewrites.pair import claims_of, is_proved, new_lines, reasons, rewrit
 
 __all__ = ["made", "tools"]  # fixtures
 
-NO_SAVING = "no base or pointer would make the addresses of the loop with less"
+NO_SAVING = "no base or pointer would make the addresses of the loop cheaper"
 
 # What nvcc 13.0 makes of, with unsigned i, n and m,
 #     for (; i < m; i += n) out[i] = a[i - 1] + a[i + 1];
@@ -142,7 +142,7 @@ def test_without_ptxas_auto_leaves_it_and_force_makes_it(monkeypatch: pytest.Mon
     result = optimize(PAIR, Options(mode="auto", rewrites=("strength-reduction",), arch="sm_80"))
     assert result.text == PAIR
     (reason,) = reasons(result)
-    assert reason.startswith("its cost in registers is not known: no ptxas found")
+    assert reason.startswith("its register cost is not known: no ptxas found")
     assert optimize(PAIR, Options("force", rewrites=("strength-reduction",))).text != PAIR
 
 
@@ -423,8 +423,8 @@ def test_where_nothing_can_be_gained_it_is_said_to_who_asks() -> None:
             operators()["jacobi-gcc"].path,
             "no index is extended or multiplied in the loop: its addresses are pointers already",
         ),
-        (operators()["matvec-nvcc"].path, "the loop has one access only"),
-        (FLAT["collapsed-nvcc"].path, "no base would make its addresses with less"),
+        (operators()["matvec-nvcc"].path, "the loop has only one access"),
+        (FLAT["collapsed-nvcc"].path, "no shared base would make its addresses cheaper"),
     ],
 )
 def test_what_compilers_leave_nothing_of(path: Path, reason: str) -> None:

@@ -23,14 +23,14 @@ def test_what_is_taken_back_is_listed(
     monkeypatch.setattr(checked_texts, "problem", problem)
     assert main([str(PROGRAMS / "chunks.ptx")]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "texts that could not be proved right: 2"
+    assert lines[0] == "kernels that could not be proved equal: 2"
     assert [line.split()[:4] for line in lines[2:4]] == [
         ["ptx/chunks", "chunks", "all", "read-only-loads"],
         ["ptx/chunks", "chunks", "all", "vectorize"],
     ]
     assert lines[3].endswith("as is said of vectorize")
     late = Unproved("ptx/chunks", "chunks", "all", "vectorize", 3, OUT_OF_TIME)
-    assert {"texts that could not be proved right: 0", "out of time: 1"} <= set(show([late]))
+    assert {"kernels that could not be proved equal: 0", "out of time: 1"} <= set(show([late]))
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def told_by(kernel: Kernel) -> set[str | None]:
 def test_banks() -> None:
     """A pitch that the launch gives decides about conflicts; adjacent words have none."""
     told = kernels(QUIET, "bank-conflicts")
-    assert reasons(told["pitched"]) == {"its bank conflicts depend on what only the run knows"}
+    assert reasons(told["pitched"]) == {"its bank conflicts depend on run-time values"}
     assert reasons(told["ring"]) == {"the kernel holds none of the words .shared"}
     assert reasons(told["four_words"]) == {
         "no access to shared memory has a bank conflict in blocks of 256x1"
@@ -73,14 +73,12 @@ def test_words_that_ptxas_joins() -> None:
         "ptxas itself joins accesses to shared memory that it knows to be aligned"
     }
     for each in kernels(QUIET, "vectorize").values():
-        assert reasons(each) == {
-            "no accesses of a thread to adjacent addresses make up an aligned vector"
-        }
+        assert reasons(each) == {"no adjacent accesses of a thread form an aligned vector"}
 
 
 def test_an_index_of_64_bits_that_goes_round() -> None:
     told = kernels(QUIET, "narrowing")
-    assert reasons(told["ring"]) == {"the text has found that its operands do not fit 32 bits"}
+    assert reasons(told["ring"]) == {"the code has tested that its operands do not fit 32 bits"}
     (reason,) = reasons(told["four_words"])
     assert reason.startswith("the kernel holds none of the words div.s64, div.u64")
 

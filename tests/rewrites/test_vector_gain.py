@@ -26,7 +26,7 @@ SPIN = """
     @%p1 bra LOOP;
 """
 SUM = "add.f32 %f3, %f1, %f2;\nadd.f32 %f3, %f3, %f4;\nst.global.f32 [%rd5], %f3;"
-LITTLE = "the vectors save less than 1 % of what the kernel does"
+LITTLE = "the vectors save less than 1 % of the kernel's work"
 
 
 def auto(text: str, **options: float) -> tuple[bool, list[str]]:
@@ -82,6 +82,6 @@ def test_a_thread_full_of_values(kind: str, many: int, fewer: int) -> None:
     """204 registers: the values and the pair, or one of it, and pointers."""
     made, (reason,) = auto(holding(many, kind), min_gain=0.0)
     assert not made
-    assert reason == "values fill 204 of 255 registers there, and vectors hold more at once"
+    assert reason == "204 of 255 registers are in use there, and vectors need more at once"
     assert ".v2." in rewritten("vectorize", holding(many, kind)).text
     assert auto(holding(fewer, kind), min_gain=0.0) == (True, [])

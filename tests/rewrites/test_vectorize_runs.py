@@ -487,7 +487,7 @@ def test_a_place_that_quotients_alone_would_align_is_not_taken() -> None:
     text = QUADS.replace("add.s64 %rd8, %rd6, %rd7;", "mul.wide.u32 %rd9, %r7, 4;\n"
                          "add.s64 %rd8, %rd6, %rd9;")  # fmt: skip
     result = rewritten("vectorize", text)
-    why = "its address may be no multiple of 16, and no test of parameters would tell"
+    why = "its address may not be a multiple of 16, and no test of parameters can decide it"
     assert result.text == text and set(reasons(result)) == {why}
 
 

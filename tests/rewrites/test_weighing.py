@@ -129,13 +129,13 @@ def test_a_step_of_occupancy_has_to_be_worth_it(programs: None) -> None:
     assert decision.before is not None and decision.after is not None
     assert decision.after.occupancy["32"] < decision.before.occupancy["32"]
     assert (decision.after.at_most or 0) < decision.before.at_least
-    assert decision.reason.startswith("although ptxas takes ")
+    assert decision.reason.startswith("although ptxas needs ")
     made, kernel, decision = auto(text, block=(32, 1, 1), min_gain=70.0)
     assert made == text and not decision.kept
     refused = kernel.refusals or ()
     assert {r.rewrite for r in refused} == {"vectorize", "bank-conflicts"}
     assert decision.reason in {r.reason for r in refused}
-    assert decision.reason.startswith("ptxas takes ") and "(blocks of 32)" in decision.reason
+    assert decision.reason.startswith("ptxas needs ") and "(blocks of 32)" in decision.reason
 
 
 def test_loads_that_wait_for_each_other_do_not_pay(programs: None) -> None:
@@ -161,7 +161,7 @@ def test_what_does_not_pay_is_no_obstacle_to_what_does(programs: None) -> None:
     _, kernel, decision = auto(twice_loaded())
     assert names(kernel) == {"bank-conflicts"} and decision.kept
     refused = [r.reason for r in kernel.refusals or () if r.rewrite == "read-only-loads"]
-    assert any("not certainly pay" in reason for reason in refused)
+    assert any("no clear gain" in reason for reason in refused)
 
 
 def test_nobody_is_asked_about_loads_of_what_is_loaded_once(
@@ -173,7 +173,7 @@ def test_nobody_is_asked_about_loads_of_what_is_loaded_once(
     made, kernel, _ = optimized(text, rewrites=("read-only-loads",))
     assert made == text and runs == {}
     assert {r.reason for r in kernel.refusals or ()} == {
-        "nothing is loaded a second time, so ptxas could save nothing; force rewrites it"
+        "nothing is loaded twice, so ptxas could save nothing; force rewrites it"
     }
     made, _, _ = optimized(text, rewrites=("read-only-loads",), mode="force")
     assert made.count("ld.global.nc") == 2
@@ -261,7 +261,7 @@ def test_shuffles_that_do_not_pay_are_no_obstacle(programs: None, runs: Counter[
     assert decision.before is not None and decision.after is not None
     assert decision.after.wavefronts < 0.75 * decision.before.wavefronts
     (reason,) = {r.reason for r in kernel.refusals or () if r.rewrite == "shuffle"}
-    assert reason.startswith("by what ptxas makes of it, it does not certainly pay: ")
+    assert reason.startswith("no clear gain in ptxas's output: ")
     assert runs["ptxas"] == 2
 
 
@@ -370,7 +370,7 @@ def test_without_ptxas_the_rewrites_count(monkeypatch: pytest.MonkeyPatch) -> No
     result = optimize(LOOP, Options(arch="sm_80"))
     assert result.text == LOOP
     (reason,) = {r.reason for r in result.report.kernels[0].refusals or () if "ptxas" in r.reason}
-    assert reason.startswith("its cost in registers is not known: no ptxas found")
+    assert reason.startswith("its register cost is not known: no ptxas found")
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_what_ptxas_refuses_is_left_alone(programs: None) -> None:
     text = text_of("chunks").replace("\tret;", "\tcall.uni nowhere;\n\tret;")
     made, _, decision = auto(text)
     assert made == text and not decision.kept
-    assert decision.reason.startswith("ptxas refuses it: ")
+    assert decision.reason.startswith("ptxas rejects it: ")
 
 
 def test_code_that_nvdisasm_cannot_read_is_left_alone(
@@ -460,7 +460,7 @@ def test_a_target_that_ptxas_does_not_know(programs: None) -> None:
     if ptxas.version(ptxas.locate()).split(".")[0] != "13":
         pytest.skip("another ptxas may know it")
     reason = (
-        "their cost in registers is not known: ptxas makes no code for sm_70: "
+        "their register cost is not known: ptxas does not support sm_70: "
         "name one that does in PTXSW_REAL_PTXAS, or another target with --arch"
     )
     _, kernel, decision = auto(text_of("chunks").replace("sm_80", "sm_70"), arch="sm_70")
@@ -723,7 +723,7 @@ def test_one_that_ptxas_refuses_spoils_no_other(programs: None, runs: Counter[st
     good, bad = counted.answers(asked, counted.tools("sm_80"))
     assert runs == {"ptxas": 3}
     assert not isinstance(good, NotCounted)
-    assert isinstance(bad, counted.RefusedByPtxas) and str(bad).startswith("ptxas refuses it: ")
+    assert isinstance(bad, counted.RefusedByPtxas) and str(bad).startswith("ptxas rejects it: ")
 
 
 @pytest.mark.parametrize(
@@ -773,7 +773,7 @@ def test_nvdisasm_is_asked_for_where_it_is_needed(
     _, kernel, decision = auto(text_of("chunks"))
     assert names(kernel) == {"vectorize"} and (decision.kept, decision.by) == (True, "counts")
     assert decision.reason == (
-        "by the rewrites' own counts; their cost in registers is not known: its code has "
+        "by the rewrites' own counts; their register cost is not known: its code has "
         "instructions that only nvdisasm knows: `pip install 'ptxsw[sass]'` brings it"
     )
 
@@ -783,4 +783,4 @@ def test_the_command_says_why(programs: None, tmp_path: Path, cache: Path) -> No
     source, out = str(PROGRAMS / "chunks.ptx"), str(tmp_path / "out.ptx")
     command = [str(program), "optimize", source, "-o", out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert "kept by what ptxas makes of it: instructions " in done.stdout
+    assert "kept by ptxas's output: instructions " in done.stdout

@@ -87,7 +87,7 @@ class Pair(Struct, frozen=True):
 
 TWO = "ld.global.f32 %f1, [%rd4];\nHERE\nld.global.f32 %f2, [%rd4+4];"
 AFTER = "HERE\nld.global.f32 %f1, [%rd4];\nld.global.f32 %f2, [%rd4+4];"
-STANDS = "stands between the two loads"
+STANDS = "is between the two loads"
 CHANGE = "between the two loads may change it"
 UNTOLD = "and no condition shows that it was executed"
 SAME_ARRAY = "before the source may write the same array"

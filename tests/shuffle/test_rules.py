@@ -21,9 +21,9 @@ PTX = Path(__file__).parent / "ptx"
 
 REFUSED = {
     "volatile_load": "ld.volatile.global.f32 is a volatile access",
-    "barrier_between": "bar.sync (line N) stands between the two loads",
+    "barrier_between": "bar.sync (line N) is between the two loads",
     "store_between": "st.global.f32 (line N) between the two loads may change it",
-    "atomic_between": "atom.global.add.u32 (line N) stands between the two loads",
+    "atomic_between": "atom.global.add.u32 (line N) is between the two loads",
     "source_in_if": "the source load is not on every path to this load, and a loop lies between",
     "csr": "the address depends on load(csr_param_0 + (%ctaid.x * %ntid.x + %tid.x) << 0x2), "
     "load(csr_param_0 + (0x1 + %ctaid.x * %ntid.x + %tid.x) << 0x2), "
@@ -31,7 +31,7 @@ REFUSED = {
     "after_varying_loop": "the address depends on last iter($L__BB6_1), "
     "which differs from lane to lane",
     "own_store_before": "st.global.u32 (line N) before the source may write the same array",
-    "fence_between": "membar.gl (line N) stands between the two loads",
+    "fence_between": "membar.gl (line N) is between the two loads",
     "other_type": "the loads fill registers of different widths",
     "store_on_the_way": "st.global.f32 (line N) between the two loads may change it",
     "acquire_between": "a loop lies between the two loads",
@@ -166,7 +166,7 @@ def test_assumed_indices_do_not_wrap() -> None:
 @pytest.mark.parametrize(
     ("version", "target", "reason"),
     [
-        ("6.1", "sm_60", "PTX 6.1 has no activemask; it takes .version 6.2"),
+        ("6.1", "sm_60", "PTX 6.1 has no activemask; it needs .version 6.2"),
         ("6.4", "sm_20", "the target sm_20 has no shuffle"),
     ],
 )
@@ -186,7 +186,7 @@ def test_auto_keeps_shuffles_for_a_measurement() -> None:
     for kernel in result.report.kernels:
         reasons = {r.reason for r in kernel.refusals or ()}
         if kernel.name == "masked_index":  # whose loads do not look coalesced: ptxas is asked
-            assert any("certainly pay" in r or "is not known" in r for r in reasons)
+            assert any("no clear gain" in r or "is not known" in r for r in reasons)
         else:
             assert reasons and all(r.endswith("; force rewrites it") for r in reasons)
 

@@ -206,7 +206,7 @@ REFUSED = {
     ),
     "lanes past it go elsewhere": (
         plain(guard="@%p1 bra OTHER;", after="OTHER: st.global.f32 [%rd4], %f1;"),
-        "lanes that bypass it do not continue behind it",
+        "lanes that bypass it do not continue after it",
     ),
     "in an arm": (
         plain(ahead="\tsetp.gt.u32 %p9, %r1, 9;\n\t@%p9 bra AFTER;\n"),
@@ -306,7 +306,7 @@ REFUSED = {
         in_an_if(MANY).replace("bra STORE;", "bra ELSE;").replace(
             "STORE:", "bra STORE;\nELSE: mov.f32 %f1, 0f3F800000;\nSTORE:"
         ),
-        "the loop inside it cannot be uniform: lanes that bypass it do not continue behind it",
+        "the loop inside it cannot be uniform: lanes that bypass it do not continue after it",
     ),
     "an inner loop with two exits": (
         nested(MINE).replace(

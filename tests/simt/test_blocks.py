@@ -213,5 +213,5 @@ def test_asynchronous_copies(seed: int | None) -> None:
 
 def test_a_copy_nobody_waits_for_has_not_arrived() -> None:
     data = np.ones((1, 32, 4), np.int32)
-    with pytest.raises(Poisoned, match="a value nobody defined is stored"):
+    with pytest.raises(Poisoned, match="an undefined value is stored"):
         launch(program("copies"), "staged", 1, 32, [data, np.zeros(32, np.int32), 1, 1])

@@ -95,7 +95,7 @@ def test_code_that_is_not_reached_is_not_refused() -> None:
     [
         ([], "k", "1 parameters, but 0 arguments"),
         ([b"abc"], "k", "takes 8 bytes, not 3"),
-        ([1], "other", "no kernel 'other'; there are: k"),
+        ([1], "other", "no kernel 'other'; available: k"),
     ],
 )
 def test_bad_launches(args: list[object], kernel: str, message: str) -> None:
@@ -187,7 +187,7 @@ def test_what_is_not_defined_may_not(lines: str) -> None:
         f"ld.param.u64 %rd1, [out];\n{lines}\nst.global.u32 [%rd1], %r2;\nret;\n}}\n"
         ".func f() { ret;"
     )
-    with pytest.raises(Poisoned, match="a value nobody defined is stored"):
+    with pytest.raises(Poisoned, match="an undefined value is stored"):
         launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
 
 

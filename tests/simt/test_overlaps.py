@@ -209,7 +209,7 @@ def _moved(case: Case, slot: int, load: bool) -> Iterator[str]:
 
 
 def _program(several: list[tuple[Case, tuple[str, ...]]]) -> Module:
-    """A kernel that runs cases one after the other."""
+    """A kernel that runs cases one after another."""
     names = {n: w for case, written in several for n, w in _widths(case, written).items()}
     lines: list[str] = []
     slot = 0

@@ -152,7 +152,7 @@ def test_a_barrier_that_lanes_need_not_take(body: str, seed: int | None) -> None
 
 
 def test_lanes_that_have_ended_are_waited_for_by_nobody() -> None:
-    with pytest.raises(Poisoned, match=r"thread \(39,0,0\) .* a value nobody defined is stored"):
+    with pytest.raises(Poisoned, match=r"thread \(39,0,0\) .* an undefined value is stored"):
         run("half_warp_barrier", "tail_sync", FLOATS, 40, block=64)  # behind the barrier: `s[40]`
 
 
@@ -189,7 +189,7 @@ def test_shared_memory_that_nobody_has_written(body: str, thread: int | None) ->
         done = launch(module, "k", 1, 32, [np.zeros(32, np.uint32)])
         assert done.buffers[0].tolist() == [*range(16), *[7] * 16]
         return
-    with pytest.raises(Poisoned, match=rf"thread \({thread},0,0\) .*: a value nobody defined"):
+    with pytest.raises(Poisoned, match=rf"thread \({thread},0,0\) .*: an undefined value"):
         launch(module, "k", 1, 32, [np.zeros(32, np.uint32)])
 
 
@@ -261,7 +261,7 @@ def test_local_memory_that_nobody_wrote() -> None:
         if defined:
             assert launch(module, "k", 1, 1, [np.zeros(1, np.uint32)]).buffers[0][0] == 7
             continue
-        with pytest.raises(Poisoned, match="a value nobody defined is stored"):
+        with pytest.raises(Poisoned, match="an undefined value is stored"):
             launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
 
 
@@ -282,5 +282,5 @@ def test_a_pragma_tells_which_bytes_of_a_load_are_used(pragma: str) -> None:
     if pragma:
         assert launch(module, "k", 1, 1, [np.zeros(1, np.uint32)]).buffers[0][0] == 1
         return
-    with pytest.raises(Poisoned, match="a value nobody defined is stored"):
+    with pytest.raises(Poisoned, match="an undefined value is stored"):
         launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])

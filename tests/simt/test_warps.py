@@ -155,7 +155,7 @@ SHUFFLE = (
 
 def test_a_lane_that_is_not_there_gives_poison() -> None:
     data = np.arange(32, dtype=np.int32)
-    with pytest.raises(Poisoned, match=r"thread \(19,0,0\).*a value nobody defined is stored"):
+    with pytest.raises(Poisoned, match=r"thread \(19,0,0\).*an undefined value is stored"):
         launch(WARPS, "beyond", 1, 32, [data, np.zeros(32, np.int32)])
 
 

@@ -121,5 +121,5 @@ def test_a_text_that_ptxas_refuses_is_neither_proved_nor_accepted() -> None:
     second = kernel(*loads, "add.u32 %b32_1, %f32_1, 1;", store)
     verdict = verify(first, second)
     assert isinstance(verdict, Undecided) and not verdict.runs_tell
-    refusal = "ptxas refuses it: add.u32 takes no register of type .f32, as %f32_1"
+    refusal = "ptxas rejects it: add.u32 takes no register of type .f32, as %f32_1"
     assert refusal in verdict.reason

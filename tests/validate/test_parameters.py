@@ -55,5 +55,7 @@ def test_an_index_has_to_be_tested_first() -> None:
 
 
 def test_a_register_holds_all_that_is_loaded() -> None:
-    reason = "ptxas refuses it: ld.param.u64 takes 64 bits, and %r8 has 32 (line 9 of the second)"
+    reason = (
+        "ptxas rejects it: ld.param.u64 takes 64 bits, and %r8 has 32 (line 9 of the second kernel)"
+    )
     assert str(judged("ld.param.u64 %r8, [a];")) == reason

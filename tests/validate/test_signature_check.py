@@ -144,7 +144,7 @@ def test_ptxas_says_the_same(case: str) -> None:
     assert first != second
     assert takes(first)
     assert takes(second) is (case in RIGHT)
-    assert ("ptxas refuses it" in str(outcome(first, second))) is (case in WRONG)
+    assert ("ptxas rejects it" in str(outcome(first, second))) is (case in WRONG)
 
 
 def test_the_name_of_an_array_is_no_operand_of_a_sum() -> None:

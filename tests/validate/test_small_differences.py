@@ -219,10 +219,10 @@ def test_calls_tables_and_meetings_are_the_same(before: str, after: str) -> None
 @pytest.mark.parametrize(
     ("after", "reason"),
     [
-        (f"@%r2 {KEEP}", "a guard is no predicate"),
+        (f"@%r2 {KEEP}", "a guard is not a predicate"),
         ("activemask.b32 %r9; shfl.sync.down.b32 %r8, %rd6, 1, 31, %r9;", "is not followed"),
-        ("activemask.b32 %r9; vote.sync.any.pred %p8, %r2, %r9;", "asks for no predicate"),
-        ("ld.param.u64 %r8, [a];", "ptxas refuses it"),
+        ("activemask.b32 %r9; vote.sync.any.pred %p8, %r2, %r9;", "has no predicate"),
+        ("ld.param.u64 %r8, [a];", "ptxas rejects it"),
     ],
 )
 def test_ill_typed_texts_are_refused(after: str, reason: str) -> None:

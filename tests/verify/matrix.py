@@ -181,7 +181,7 @@ def _way(original: Original, made: pipeline.Result, way: tuple[str, str]) -> Ite
     accepted = tuple(a for a in ARCHES if accepts(original.text, a) is None)
     refused = [f"{a}: {said}" for a in accepted if (said := accepts(made.text, a)) is not None]
     if refused:
-        yield Line(file, "", way, wrong=f"ptxas refuses it for {refused[0]}")
+        yield Line(file, "", way, wrong=f"ptxas rejects it for {refused[0]}")
         return
     second = parse(made.text, "rewritten")
     kernels = {k.name: k for k in made.report.kernels}

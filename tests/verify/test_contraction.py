@@ -129,12 +129,12 @@ TWO = kernel(MUL, "mul.f32 %f6, %f1, %f3;", "add.f32 %f5, %f4, %f6;")
 @pytest.mark.parametrize(("text", "roles", "choice"), [
     (OPEN, {"f5": ["fused"]}, 0),
     (OPEN, {"f4": ["product"], "f5": ["sum"]}, SEPARATE),
-    (OPEN, {"f4": ["product"], "f5": ["fused"]}, "it does not show with which product it is fused"),
+    (OPEN, {"f4": ["product"], "f5": ["fused"]}, "it is unclear with which product it is fused"),
     (OPEN, {"f5": ["sum", "fused"]}, "ptxas has fused it in some places only"),
     (OPEN, {"f4": ["product"]}, "ptxas made nothing of it"),
     (TWO, {"f4": ["product"], "f5": ["fused"]}, 1),
     (TWO, {"f6": ["product"], "f5": ["fused"]}, 0),
-    (TWO, {"f5": ["fused"]}, "it does not show with which product it is fused"),
+    (TWO, {"f5": ["fused"]}, "it is unclear with which product it is fused"),
 ])  # fmt: skip
 def test_machine_code_shows_what_was_chosen_or_why_not(
     text: str, roles: dict[str, list[Role]], choice: Choice
@@ -153,7 +153,7 @@ def test_the_same_choice_takes_the_place_of_the_assumption() -> None:
     assert isinstance(verdict, Proved) and verdict.assumptions == ()
     assert verdict.contraction is not None and verdict.contraction.alike
     assert str(verdict) == (
-        "proved; ptxas chose alike: it fused 1 of 1 products with sums in the first text, 1 of 1 "
+        "proved; ptxas chose alike: it fused 1 of 1 products with sums in the first kernel, 1 of 1 "
         "in the second"
     )
     assert str(verify(OPEN, RENAMED)) == "proved, assuming same-contraction"
@@ -165,7 +165,8 @@ def test_another_choice_takes_the_proof_away() -> None:
     assert isinstance(verdict, Undecided) and not verdict.runs_tell
     assert verdict.contraction is not None and verdict.contraction.alike is False
     assert str(verdict).endswith(
-        "ptxas chose differently: it fused 1 of 1 products with sums in the first text, 0 of 1 in "
+        "ptxas chose differently: it fused 1 of 1 products with sums in the first kernel, 0 of 1 "
+        "in "
         "the second"
     )
 
@@ -175,7 +176,8 @@ def test_what_is_not_known_leaves_the_assumption() -> None:
     assert isinstance(verdict, Proved) and verdict.assumptions == ("same-contraction",)
     assert str(verdict).endswith(
         "it is not shown that ptxas chose alike: it fused 1 of 1 products with sums in the first "
-        "text, 0 of 1 in the second; line 16: add.f32: the machine code has no such kernel (second "
+        "kernel, 0 of 1 in the second; line 16: add.f32: the machine code has no such kernel "
+        "(second "
         "text)"
     )
 
@@ -236,7 +238,7 @@ def test_both_are_assembled_for_an_architecture(tmp_path: Path) -> None:
     })  # fmt: skip
     assert told["kernels"][0]["contraction"] == told["contraction"]
     assert said(tmp_path, (OPEN, RENAMED), "--arch", "sm_79") == (2, (
-        f"{tmp_path}/a.ptx: ptxas makes no code for sm_79: name one that does in "
+        f"{tmp_path}/a.ptx: ptxas does not support sm_79: name one that does in "
         "PTXSW_REAL_PTXAS, or another target with --arch"
     ))  # fmt: skip
 
@@ -257,11 +259,11 @@ def test_cubins_tell_what_ptxas_chose(tmp_path: Path) -> None:
     two = cubin(tmp_path / "d", OPEN.replace("+12", "+16"))
     status, text = said(tmp_path, both, "--cubins", two, other)
     assert status == 0 and text.startswith("proved, assuming same-contraction; it is not shown")
-    assert "this ptxas makes other code of the text for sm_80 than the cubin holds" in text
+    assert "this ptxas generates different code for sm_80 than the cubin contains" in text
     bad = str(tmp_path / "a.ptx")
     assert said(tmp_path, both, "--cubins", bad, other) == (
-        2, f"{bad}: this is no ELF file of 64 bits, as cubins are",
+        2, f"{bad}: this is not a 64-bit ELF file",
     )  # fmt: skip
     assert said(tmp_path, both, "--arch", "sm_80", "--cubins", one, other) == (
-        2, "--arch and --cubins both say what ptxas made: give one of them",
+        2, "--arch and --cubins exclude each other: use one of them",
     )  # fmt: skip

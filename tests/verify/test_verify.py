@@ -76,7 +76,7 @@ def test_without_a_proof_nothing_is_decided() -> None:
     assert verdict.launches >= 15 and verdict.runs_tell
     start = f"not decided: no difference in {verdict.launches} launches, "
     assert str(verdict).startswith(start)
-    assert "memory may differ after the stores (line 13 of the second)" in str(verdict)
+    assert "memory may differ after the stores (line 13 of the second kernel)" in str(verdict)
 
 
 def test_a_difference_names_element_thread_and_line() -> None:
@@ -99,7 +99,7 @@ def test_a_difference_names_element_thread_and_line() -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("st.global.u32 [%rd3], %r7;\nret;", "nobody defined"),
+        ("st.global.u32 [%rd3], %r7;\nret;", "an undefined value"),
         ("st.global.u32 [%rd3+2], %r1;\nret;", "not aligned"),
         ("bar.warp.sync 0xffffffff;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bar.sync 0, 64;\n"
          "st.global.u32 [%rd3], %r1;\nret;", "waits for"),
@@ -125,7 +125,7 @@ def test_a_kernel_that_races_decides_nothing() -> None:
 
 def test_a_missing_kernel_is_a_difference() -> None:
     assert isinstance(verify(original("jacobi"), original("vecadd")), Different)
-    with pytest.raises(ValueError, match="no kernel 'nothing' with a body; there are: "):
+    with pytest.raises(ValueError, match="no kernel 'nothing' with a body; available: "):
         verify(original("jacobi"), original("jacobi"), kernel="nothing")
 
 

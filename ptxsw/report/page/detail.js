@@ -4,8 +4,8 @@ const WORST_USE = 0.5;  // of the bytes moved, where no rule has judged
 
 // One sentence on what an access moves.
 function verdict(access, cost) {
-  const loops = access.loop_depth > 1 ? ` It stands in ${access.loop_depth} nested loops.`
-    : access.loop_depth ? " It stands in a loop." : "";
+  const loops = access.loop_depth > 1 ? ` It is in ${access.loop_depth} nested loops.`
+    : access.loop_depth ? " It is in a loop." : "";
   if (access.contention > 1) {
     return `${access.contention} lanes update the same word of shared memory, one after another.${loops}`;
   }
@@ -30,7 +30,7 @@ function facts(access, cost, total) {
   if (access.source) say("source", access.source);
   say("bytes", `${known(access.bytes)} for each lane`);
   say("lane stride", access.uniform ? "uniform: one address for all lanes"
-    : own(access) ? "each lane has a word of its own"
+    : own(access) ? "each lane has its own word"
     : access.lane_stride !== null ? `${access.lane_stride} bytes` : access.lanes ? "irregular"
     : access.lane_step ? `${access.lane_step} bytes` : "varies");
   if (access.sectors !== null) say("sectors", `${access.sectors} for a full warp`);
@@ -38,7 +38,7 @@ function facts(access, cost, total) {
   if (access.bank_conflicts !== null) {
     say("banks", access.bank_conflicts === 1 ? "no conflict" : `${access.bank_conflicts}-way conflict`);
   }
-  if (access.contention > 1) say("contention", `${access.contention} lanes meet in one word`);
+  if (access.contention > 1) say("contention", `${access.contention} lanes access the same word`);
   const share = 100 * cost.weight / Math.max(1, total);
   say("weight", `${grouped(cost.weight)}, ${share && share < 1 ? "less than 1" : Math.round(share)} % of the file`);
   for (const reuse of access.reuse) {
@@ -85,7 +85,7 @@ function proof(kernel, rewrite, proofs) {
   say("proof", [rewrite.proof.status]);
   say(rewrite.proof.status === "guarded" ? "tested at run time" : "where", rewrite.proof.guards);
   say("assuming", rewrite.proof.assumptions);
-  const parts = [node("h3", {}, "How it is done, and why it is right"), list];
+  const parts = [node("h3", {}, "How it works, and why it is right"), list];
   const stem = `${kernel.name}-${rewrite.line}-from-${rewrite.source_line}-`;
   for (const [name, text] of Object.entries(proofs)) {
     if (!name.startsWith(stem)) continue;

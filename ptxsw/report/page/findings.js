@@ -94,7 +94,7 @@ function gained({ gain }) {
   if (!gain) return "";
   const [least, most] = gain.map((share) => Math.round(100 * share));
   const falls = `falls by ${least === most ? least : `${least} to ${most}`} %`;
-  return node("p", {}, `Mended, the kernel's bound ${gain[1] < 0.01 ? "stays as it is" : falls}.`);
+  return node("p", {}, `With a fix, the kernel's bound ${gain[1] < 0.01 ? "stays as it is" : falls}.`);
 }
 
 // A sentence with `code` in it.

@@ -287,11 +287,11 @@ const blocks = new Set(data.report.kernels.map((k) => (k.block ? k.block.join(" 
 const assumed = new Set(data.report.kernels.flatMap((k) => (k.rewrites || []).flatMap((r) => r.proof.assumptions)));
 const say = (name, value) => byId("facts").append(node("div", {}, node("dt", {}, name), node("dd", {}, value)));
 say("target", `${data.report.arch || "none"}, ptxsw ${data.report.ptxsw}`);
-say("block", blocks.size > 1 ? "differs by kernel" : [...blocks][0] || "rows of whole warps (--block gives another)");
-say("launch", "none: a loop counts as 16 iterations where its length is not known");
-say("totals of a warp", `${grouped(asked)} bytes asked for, ${plural(moved, "sector")}` +
+say("block", blocks.size > 1 ? "differs by kernel" : [...blocks][0] || "rows of whole warps (--block sets another)");
+say("launch", "none: a loop of unknown length counts as 16 iterations");
+say("totals of a warp", `${grouped(asked)} bytes used, ${plural(moved, "sector")}` +
   `${moved ? ` (${Math.round(100 * asked / (32 * moved))} % used)` : ""}, ${plural(passes, "wavefront")} of shared memory`);
-say("machine code", data.machine.note || `what ptxas makes of it for ${data.machine.arch}`);
+say("machine code", data.machine.note || `by ptxas for ${data.machine.arch}`);
 say("assumed", ["pointers are multiples of 128 bytes", ...assumed].join(", "));
 
 byId("about").open = !matchMedia("(max-width: 899px)").matches;

@@ -119,7 +119,7 @@ function wordsOfBanks(access) {
 
 function banks(kernel, access) {
   if (access.space !== "shared") return [];
-  const title = node("h3", {}, "Words wanted of each of 32 banks");
+  const title = node("h3", {}, "Words accessed in each of the 32 banks");
   const changed = (kernel.rewrites || []).filter((r) => r.rewrite === "bank-conflicts")
     .flatMap((r) => r.detail.accesses).find((a) => a.line === access.line && a.banks);
   if (changed && changed.banks.length) {

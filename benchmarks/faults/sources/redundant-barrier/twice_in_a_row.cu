@@ -1,4 +1,4 @@
-// Two barriers, one after the other.
+// Two barriers, one after another.
 // run 1 64 random:64:f32 zeros:64:f32
 extern "C" __global__ void __launch_bounds__(64) twice_in_a_row(const float *in, float *out)
 {
