@@ -19,6 +19,7 @@ from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.changes.permutation import ROW, Permutation
 from ptxsw.changes.steps import RewriteStep, read_steps
 from ptxsw.emulator.budget import Budget, OutOfTime
+from ptxsw.flow.cfg import build
 from ptxsw.ptx.ir import Function, Instruction, Int, Module, Special, Symbol, leaves
 from ptxsw.ptx.isa import Effect, Trait, effects, row, space
 from ptxsw.ptx.opcodes import ATOMIC, FENCE
@@ -184,6 +185,8 @@ class Unproved(Struct, frozen=True):
     """Nothing is proved."""
 
     reason: str
+    in_time: bool = True
+    """Was there time for all that could be tried?"""
 
 
 def prove(
@@ -200,8 +203,18 @@ def prove(
                 return Proof(outcome.assumptions, unchanged=same[0] == same[1], loops=outcome.loops)
             reasons.append(str(outcome))
     except OutOfTime:
-        return Unproved(f"a proof would take more than {SECONDS:.0f} s")
-    return Unproved(_telling(reasons, old) + open_bits(old, new))
+        return Unproved(f"a proof would take more than {SECONDS:.0f} s", in_time=False)
+    return Unproved(_telling(reasons, old) + _loops(old, new) + open_bits(old, new))
+
+
+def _loops(old: Function, new: Function) -> str:
+    """What two texts are compared in vain for, as a rule, where they have other loops."""
+    one, other = (len(build(function.body).loops) for function in (old, new))
+    if one == other:
+        return ""
+    return f"; the first has {one} loop{'s'[: one != 1]} and the second {other}: " + (
+        "an iteration is compared with one, not with several that were unrolled"
+    )
 
 
 def _telling(reasons: Sequence[str], kernel: Function) -> str:

@@ -214,3 +214,12 @@ def test_pointers_that_are_moved_otherwise_do_not(old: str, new: str) -> None:
     assert other != BY_HAND
     expected = Proof if new == "cvt.u64.u32" else Unproved  # a thread's number is not negative
     assert isinstance(judged(MOVED, other), expected)
+
+
+def test_a_reason_names_loops_that_only_one_text_has() -> None:
+    more = "setp.eq.s32 %p1, %r2, 99;\n$LATER:\n@%p1 bra $LATER;\n$DONE:"
+    outcome = judged(TEXT, TEXT.replace("$DONE:", more))
+    assert isinstance(outcome, Unproved)
+    assert (
+        "; the first has 1 loop and the second 2: an iteration is compared with" in outcome.reason
+    )
