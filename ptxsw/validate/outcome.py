@@ -64,5 +64,9 @@ class Differ(Exception):
         self.example = example or {}
 
 
+class Forgets(Differ):
+    """A proof would have to forget what a load gave. Never leaves the package."""
+
+
 class GiveUp(Exception):
     """Something cannot be followed. Never leaves the package."""

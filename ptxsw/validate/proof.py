@@ -11,7 +11,7 @@ A block that is the same in both texts is not run: equal registers and equal mem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import chain, product
 
 from ptxsw.analysis.instruction_kinds import Kind, kind, meets
 from ptxsw.changes.assumptions import CONTRACTION, PARAMETERS_ARE_GLOBAL
@@ -23,7 +23,7 @@ from ptxsw.validate.contraction import may_fuse
 from ptxsw.validate.cut_point_map import CutPointMap
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.edit_map import Pair
-from ptxsw.validate.outcome import Differ, GiveUp
+from ptxsw.validate.outcome import Differ, Forgets, GiveUp
 from ptxsw.validate.path_pairs import PathPairs, no_steps
 from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.relation import Trust
@@ -175,16 +175,24 @@ class Validation:
         first: Differ | None = None
         without: Lost = {}
         claimed = self._relation.claims.speaks_of_memory(pair[0])
+        self._relation.would_forget = False
         # With the `whole` symbolic run of the first kernel or without it, each strictly first. For
-        # claims about memory, which mostly take the run, that comes first.
-        for whole, trust in product((claimed, not claimed), Trust):
+        # claims about memory, which mostly take the run, that comes first. What a load gave is
+        # only forgotten once the run does not show either that it still holds.
+        attempts = [(w, t, not (w or claimed)) for w, t in product((claimed, not claimed), Trust)]
+        forgetting = ((False, trust, False) for trust in Trust if self._relation.would_forget)
+        for whole, trust, keeps in chain(attempts, forgetting):
             if trust is not Trust.TERMS and not self._may_end_otherwise():
                 continue
             try:
+                self._relation.keeps_loads = keeps
                 cut = self._attempt(pair, trust, whole)
             except Differ as differ:
-                first, without = first or differ, without or differ.without
+                told = None if isinstance(differ, Forgets) else differ
+                first, without = first or told, without or differ.without
                 continue
+            finally:
+                self._relation.keeps_loads = False
             basis = self.context.basis
             if cut.old.runner.windows.assumed:
                 basis.rest_on(PARAMETERS_ARE_GLOBAL)

@@ -21,7 +21,7 @@ from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.live_through import LiveThrough
 from ptxsw.validate.moved_arrays import Layout
-from ptxsw.validate.outcome import GiveUp
+from ptxsw.validate.outcome import Forgets, GiveUp
 from ptxsw.validate.path import Path
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.spaces import Declared, Windows
@@ -55,6 +55,8 @@ class Relation:
         self.loads = AvailableLoads(basis, self.claims, layout)
         tells = self._runners(Trust.TERMS)[1].tells
         self.extra = LiveThrough(basis, lanes, self.claims, tells)
+        self.keeps_loads = False  # is a proof begun anew that would forget what a load gave?
+        self.would_forget = False  # has one been, for that?
 
     def _runners(self, trust: Trust) -> tuple[Runner, Runner]:
         lenient = trust >= Trust.PARAMETERS and PARAMETERS_ARE_GLOBAL in self._allowed
@@ -128,5 +130,9 @@ class Relation:
             self.claims.check(pair[0], cut, old, new, joint)
             for reg, loaded in self.loads.at(pair):
                 if not self.loads.still_holds(cut, reg, loaded, new, joint):
+                    self.would_forget |= self.keeps_loads
+                    if self.keeps_loads:
+                        reason = f"{reg.name} may no longer hold what was loaded"
+                        raise Forgets(reason, old.ended.index, new.ended.index)
                     self.loads.lose(pair, reg)
                     yield pair

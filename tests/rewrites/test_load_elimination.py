@@ -290,3 +290,48 @@ def test_validate_and_a_run_each_refuse_a_wrong_test(mutant: str) -> None:
     assert found(good) == found(text)
     with contextlib.suppress(RunError):  # a register that nobody has set
         assert found(changed) != found(text)
+
+
+OVER_AN_ARM = """
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %ctaid.x;
+    mad.lo.s32 %r5, %r4, %r3, %r2;
+    setp.ge.s32 %p2, %r5, %r1;
+    @%p2 bra END;
+    mul.wide.s32 %rd6, %r5, 4;
+    add.s64 %rd7, %rd1, %rd6;
+    add.s64 %rd8, %rd2, %rd6;
+    mul.wide.s32 %rd9, %r1, 4;
+    mov.u32 %r9, 0;
+LOOP:
+    ld.global.u32 %r6, [%rd7];
+    setp.lt.s32 %p1, %r6, 3;
+    @%p1 bra SKIP;
+    st.global.u32 [%rd8], %r6;
+SKIP:
+    ld.global.u32 %r7, [%rd7];
+    add.s32 %r8, %r7, 1;
+    st.global.u32 [%rd8+4096], %r8;
+    add.s64 %rd8, %rd8, %rd9;
+    add.s32 %r9, %r9, 1;
+    setp.lt.s32 %p3, %r9, 5;
+    @%p3 bra LOOP;
+END:
+"""
+
+
+def test_a_value_is_kept_over_a_store_in_an_arm_of_a_loop() -> None:
+    """That its pointer, which moves, misses the load shows in the run of the whole kernel alone."""
+    text = kernel(OVER_AN_ARM)
+    result = rewritten("load-elimination", text)
+    assert not reasons(result) and "mov.b32 %r7, %sw_held1;" in new_lines(text, result)
+    for distance in (0, 4, -4, 64, -64, -4096, 8192):
+        memory = np.arange(8192, dtype="u4") % 7
+        found = [
+            launch(
+                parse(t), "k", 1, 16, (WHERE + 16384, WHERE + 16384 + distance, 16),
+                memory={WHERE: memory.copy()},
+            ).memory[WHERE].tobytes()
+            for t in (text, result.text)
+        ]  # fmt: skip
+        assert found[0] == found[1], distance
