@@ -83,9 +83,16 @@ def absolute_paths(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def project_variable(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable that names the settings of the project in this directory, if there are any."""
+    """The variable that names the settings of the project in this directory, if the wrapper reads
+    any of them."""
     path = config.of_build(environ, os.getcwd())
-    return {} if path is None else {config.VARIABLE: path}
+    try:
+        is_read = path is not None and "skip" in config.read(path)
+    except (OSError, ValueError):  # the wrapper says so
+        is_read = True
+    if path is None or not is_read:
+        return {config.VARIABLE: ""} if environ.get(config.VARIABLE) else {}
+    return {config.VARIABLE: path}
 
 
 def nvcc_variables(environ: Mapping[str, str], wrapper: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ptxsw.build.environment import (
     build_environment,
     clang_variables,
     nvcc_variables,
+    project_variable,
     triton_variables,
 )
 from ptxsw.build.script import usable_directory, write_script
@@ -83,6 +84,23 @@ def test_no_wrapper_that_nvccs_shell_would_not_take(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- what a build inherits
+
+
+def test_the_settings_of_a_project_are_named_where_the_wrapper_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers of sccache-dist decline where they are named."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "ptxsw.toml"
+    assert project_variable({}) == {}
+    for text, named in (
+        ('ignore = ["a"]\n', {}), ('[skip]\nfiles = []\n', {"PTXSW_PROJECT": str(path)}),
+        ("[skip\n", {"PTXSW_PROJECT": str(path)}),
+    ):  # fmt: skip
+        path.write_text(text)
+        assert project_variable({}) == named
+    path.write_text('ignore = ["a"]\n')
+    assert project_variable({"PTXSW_PROJECT": "/other"}) == {"PTXSW_PROJECT": ""}
 
 
 def test_signals_that_python_ignores_are_not_ignored(tmp_path: Path) -> None:
