@@ -18,7 +18,7 @@ from ptxsw.build.environment import (
 )
 from ptxsw.build.gcc import NAME, VARIABLE, real_nvptx_as
 from ptxsw.build.script import script_for, write_script
-from ptxsw.build.toolkit import ToolkitError, shadow, used_toolkit
+from ptxsw.build.toolkit import ToolkitError, ptxas_of_nvcc, shadow
 
 
 def advice(tool: str, environ: Mapping[str, str]) -> str:
@@ -61,18 +61,18 @@ def _caches_advice(environ: Mapping[str, str]) -> str:
 
 def _servers_advice(environ: Mapping[str, str], wrapper: Path) -> str:
     """Lines of sccache's own configuration; what they name is packed."""
-    cuda = used_toolkit(environ)
-    ptxas = environ.get("PTXSW_REAL_PTXAS") or (cuda and os.path.join(cuda, "bin", "ptxas"))
-    if not ptxas:
+    chosen = environ.get("PTXSW_REAL_PTXAS")
+    paths = [os.path.abspath(chosen)] if chosen else ptxas_of_nvcc(environ)
+    if not paths:
         raise ToolkitError("no CUDA toolkit found: set CUDA_HOME")
     directory = settings_directory(environ)
     try:
-        archive = sccache_dist.pack(environ, os.path.abspath(ptxas), directory)
+        archive = sccache_dist.pack(environ, paths, directory)
     except (sccache_dist.PackingError, OSError) as error:
         why = f"{directory}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise ToolkitError(f"nothing is packed for sccache-dist: {why}") from error
-    paths = {"wrapper": json.dumps(str(wrapper)), "archive": json.dumps(str(archive))}
-    return _SERVERS.format(**paths, place=sccache_dist.PLACE)
+    quoted = {"wrapper": json.dumps(str(wrapper)), "archive": json.dumps(str(archive))}
+    return _SERVERS.format(**quoted, place=sccache_dist.PLACE)
 
 
 def _exports(variables: Mapping[str, str]) -> str:

@@ -72,26 +72,31 @@ def agrees(environ: Mapping[str, str], given: Mapping[str, str]) -> bool:
 
 
 def packed(path: Path) -> dict[str, str]:
-    """The `contents` of an archive for servers of sccache-dist, and the `path` of its ptxas; empty
+    """The `contents` of an archive for servers of sccache-dist, and the `paths` of its ptxas; empty
     if there is none."""
     import json
 
     try:
-        return dict(json.loads(path.read_bytes()))
-    except (OSError, ValueError):
+        given = dict(json.loads(path.read_bytes()))
+    except (OSError, TypeError, ValueError):
         return {}
+    return given if "paths" in given else {}
 
 
 def is_outdated(environ: Mapping[str, str], directory: Path) -> bool:
     """Is there such an archive, and was it made of something else than what is here now?"""
     given = packed(directory / PACKED)
-    path = given.get("path")
-    return path is not None and {**contents(environ, directory, path), "path": path} != given
+    now = contents(environ, directory, _packed_ptxas(given))
+    return bool(given) and {**now, "paths": given["paths"]} != given
 
 
 def _state_now(environ: Mapping[str, str], directory: Path) -> str:
-    path = packed(directory / PACKED).get("path")
-    return _state(environ, contents(environ, directory, path))
+    ptxas = _packed_ptxas(packed(directory / PACKED))
+    return _state(environ, contents(environ, directory, ptxas))
+
+
+def _packed_ptxas(given: Mapping[str, str]) -> str | None:
+    return given["paths"].split(os.pathsep)[0] if given else None
 
 
 def _state(environ: Mapping[str, str], given: Mapping[str, str]) -> str:

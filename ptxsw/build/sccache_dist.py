@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ptxsw.build import compiler_caches
@@ -55,9 +55,9 @@ class PackingError(Exception):
 # ---------------------------------------------------------------- here
 
 
-def pack(environ: Mapping[str, str], ptxas: str, directory: Path) -> Path:
-    """Writes an archive with the wrapper and `ptxas` into `directory`, and has compiler caches
-    told of it from now on. Raises OSError or PackingError."""
+def pack(environ: Mapping[str, str], paths: Sequence[str], directory: Path) -> Path:
+    """Writes an archive with the wrapper and the ptxas that has these paths into `directory`, and
+    has compiler caches told of it from now on. Raises OSError or PackingError."""
     import compileall
     import json
     import tarfile
@@ -65,16 +65,16 @@ def pack(environ: Mapping[str, str], ptxas: str, directory: Path) -> Path:
     mkdir = find.on_path("mkdir", environ)
     if mkdir is None:
         raise PackingError("no mkdir found on PATH")
-    problem = find.PossiblePtxas(ptxas, "").problem
+    problem = find.PossiblePtxas(paths[0], "").problem
     if problem is not None:
-        raise PackingError(f"{ptxas} {problem}")
+        raise PackingError(f"{paths[0]} {problem}")
     directory.mkdir(parents=True, exist_ok=True)
     archive, private = directory / "ptxas.tar.gz", directory / f".ptxas.{os.getpid()}"
     compileall.compile_dir(f"{_ROOT}/ptxsw", quiet=2)  # or each job does it again
-    contents = compiler_caches.contents(environ, directory, ptxas)
-    given = json.dumps({**contents, "path": ptxas})
-    files = {path: path for path in _files(environ, ptxas)}
-    files |= {path: os.path.realpath(path) for path in ("/bin/sh", mkdir)}
+    contents = compiler_caches.contents(environ, directory, paths[0])
+    given = json.dumps({**contents, "paths": os.pathsep.join(paths)})
+    files = {path: path for path in _files(environ)}
+    files |= {path: os.path.realpath(path) for path in ("/bin/sh", mkdir, *paths)}
     files |= {path: os.path.realpath(path) for path in _libraries(files.values(), environ)}
     try:
         with tarfile.open(private, "w:gz", compresslevel=_LEVEL) as tar:
@@ -120,12 +120,12 @@ def script(mkdir: str) -> str:
     return _SCRIPT.format(python=python, program=text, root=root, mkdir=mkdir)
 
 
-def _files(environ: Mapping[str, str], ptxas: str) -> Iterator[str]:
-    """All that the wrapper needs, but for libraries, with the links that lead there."""
+def _files(environ: Mapping[str, str]) -> Iterator[str]:
+    """All that the wrapper needs but programs and libraries, with the links that lead there."""
     import sysconfig
     from importlib.util import find_spec
 
-    single = [sys.executable, os.path.join(sys.prefix, "pyvenv.cfg"), ptxas]
+    single = [sys.executable, os.path.join(sys.prefix, "pyvenv.cfg")]
     single.append(tuned_file(environ) or "")
     trees = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), f"{_ROOT}/ptxsw"]
     for name in _PACKAGES:
@@ -183,12 +183,13 @@ def is_as_packed(environ: Mapping[str, str], contents: Path) -> bool:
     given = compiler_caches.packed(contents)
     if not given or any(environ.get(name, "").lower() not in OFF for name in _WITH_FILES):
         return False
-    return leads_to(given["path"], environ) and compiler_caches.agrees(environ, given)
+    leads = any(leads_to(path, environ) for path in given["paths"].split(os.pathsep))
+    return leads and compiler_caches.agrees(environ, given)
 
 
 def leads_to(ptxas: str, environ: Mapping[str, str]) -> bool:
-    """Would the wrapper take this ptxas for the real one? Of `PATH`, all that nvcc puts first is in
-    its toolkit; what comes after it may be of another machine."""
+    """Would the wrapper take the ptxas of this path for the real one? Of `PATH`, all that nvcc puts
+    first is in its toolkit; what comes after it may be of another machine."""
     chosen = environ.get("PTXSW_REAL_PTXAS")
     if chosen:
         return chosen == ptxas

@@ -66,11 +66,25 @@ def _link_all(source: Path, destination: Path, but: set[str]) -> None:
 def used_toolkit(environ: Mapping[str, str]) -> str | None:
     """The directory of the CUDA toolkit that a build would use: named by the environment, or
     nvcc's own. None where there is none."""
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        path = _unshadowed(environ.get(variable))
-        if path is not None:
-            return path
-    return _of_nvcc(environ) or _unshadowed("/usr/local/cuda")
+    return next(filter(None, _named(environ)), None) or _of_nvcc(environ) or _default()
+
+
+def ptxas_of_nvcc(environ: Mapping[str, str]) -> list[str]:
+    """The paths by which an nvcc may call the ptxas of its toolkit, which it names as it was called
+    itself: first that of the nvcc on `PATH`. Empty where there is no toolkit."""
+    toolkits = filter(None, [_of_nvcc(environ), *_named(environ), _default()])
+    paths = [os.path.join(os.path.abspath(toolkit), "bin", "ptxas") for toolkit in toolkits]
+    real = os.path.realpath(paths[0]) if paths else None
+    same = [path for path in paths if os.path.realpath(path) == real]
+    return list(dict.fromkeys([*same, *([real] if real else [])]))
+
+
+def _named(environ: Mapping[str, str]) -> list[str | None]:
+    return [_unshadowed(environ.get(variable)) for variable in ("CUDA_HOME", "CUDA_PATH")]
+
+
+def _default() -> str | None:
+    return _unshadowed("/usr/local/cuda")
 
 
 def _of_nvcc(environ: Mapping[str, str]) -> str | None:

@@ -43,7 +43,7 @@ class Server:
 
     def pack(self) -> None:
         given = compiler_caches.contents(self.environ, self.settings, str(self.ptxas))
-        text = json.dumps({**given, "path": str(self.ptxas)})
+        text = json.dumps({**given, "paths": f"{self.ptxas}:{self.work}/link/bin/ptxas"})
         (self.settings / PACKED).write_text(text)
         (self.work / "contents").write_text(text)
 
@@ -67,6 +67,12 @@ def test_a_server_does_what_this_machine_would_do(server: Server) -> None:
     assert server.does(server.told(PTXSW_REPORT="", PTXSW_LOG="0"))
     assert not server.does(server.environ), "whoever called told nothing"
     assert not server.does({**server.told(), "PTXSW_MODE": "force"}), "told of other settings"
+
+
+def test_a_toolkit_may_have_several_names(server: Server) -> None:
+    told = server.told()
+    assert server.does({**told, "PATH": f"{server.work}/link/nvvm/bin:{server.work}/link/bin"})
+    assert not server.does({**told, "PATH": f"{server.work}/other/bin:{server.work}/link/bin"})
 
 
 def test_a_server_writes_no_files_of_ours(server: Server) -> None:
@@ -99,8 +105,9 @@ def test_another_ptxsw_is_not_what_was_packed(
 def test_without_an_archive_nothing_is_told_of_one(tmp_path: Path) -> None:
     before = variables({"PATH": ""}, tmp_path)
     assert not is_outdated({"PATH": ""}, tmp_path)
-    (tmp_path / PACKED).write_text("nonsense")
-    assert variables({"PATH": ""}, tmp_path) == before
+    for nonsense in ("nonsense", "[1]", "{}", '{"path": "ptxas"}'):
+        (tmp_path / PACKED).write_text(nonsense)
+        assert variables({"PATH": ""}, tmp_path) == before
 
 
 def test_the_ptxas_is_the_one_of_the_call(server: Server) -> None:
@@ -167,49 +174,46 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _plain_environ() -> dict[str, str]:
-    left_out = ("PTXSW_", "NVCC_", "SCCACHE_", "PYTHON")
-    return {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
+    ours = ("PTXSW_", "NVCC_", "SCCACHE_", "PYTHON")
+    return {k: v for k, v in os.environ.items() if not k.startswith(ours)}
 
 
 @pytest.mark.slow
 def test_the_archive_is_whole(farm: Path, tmp_path: Path) -> None:
     """With nothing else, the wrapper runs as it does here; with reports to write, it declines."""
-    root = tmp_path / "root"
-    with tarfile.open(farm / "data" / "ptxsw" / "settings" / "ptxas.tar.gz") as tar:
+    root, settings = tmp_path / "root", farm / "data" / "ptxsw" / "settings"
+    with tarfile.open(settings / "ptxas.tar.gz") as tar:
         tar.extractall(root, filter="fully_trusted")
-    (root / "tmp" / "step").mkdir(parents=True)
+    work = root / "tmp" / "step"
+    work.mkdir(parents=True)
     (tmp_path / "flip.cu").write_text(FLIP)
-    ptx = str(root / "tmp" / "step" / "flip.ptx")
-    command = ["nvcc", "-arch=sm_80", "--ptx", "flip.cu", "-o", ptx]
+    command = ["nvcc", "-arch=sm_80", "--ptx", "flip.cu", "-o", str(work / "flip.ptx")]
     subprocess.run(command, cwd=tmp_path, check=True)
-    step = "ptxas -arch=sm_80 -m64 flip.ptx -o flip.cubin"
-    inside = f"bwrap --bind {root} / --proc /proc --dev /dev --chdir /tmp/step /ptxsw/{step}"
-    toolkit = Path(json.loads((farm / "data/ptxsw/settings" / PACKED).read_text())["path"]).parent
+    toolkit = Path(json.loads((settings / PACKED).read_text())["paths"].split(":")[0]).parent
     environ = {
         **_plain_environ(), "XDG_DATA_HOME": str(farm / "data"), "PTXSW_MODE": "force",
-        "PTXSW_CACHE": str(tmp_path / "cache"),
+        "PTXSW_CACHE": str(tmp_path / "cache"), "PATH": f"{toolkit}:{os.environ['PATH']}",
     }  # fmt: skip
-    environ["PATH"] = f"{toolkit}:{environ['PATH']}"
-    wrapper = farm / "data" / "ptxsw" / "bin"
+    step = "ptxas -arch=sm_80 -m64 flip.ptx -o flip.cubin"
+    # As nvcc does: its toolkit first.
+    inside = (
+        f"PATH={toolkit}:$PATH exec bwrap --bind {root} / --proc /proc --dev /dev "
+        f"--chdir /tmp/step {sccache_dist.PLACE}/{step}"
+    )
+    output = work / "flip.cubin"
 
-    def run(more: dict[str, str], line: str) -> int:
+    def run(line: str, **more: str) -> int:
         words = [str(PTXSW), "exec", "--", "sh", "-c", line]
-        given = {**environ, **more}
-        return subprocess.run(words, cwd=root / "tmp" / "step", env=given).returncode
+        return subprocess.run(words, cwd=work, env={**environ, **more}).returncode
 
-    output = root / "tmp" / "step" / "flip.cubin"
-    # nvcc puts its toolkit first; the wrapper then follows on `PATH`
-    assert run({}, f"PATH={toolkit}:$PATH exec {inside}") == 0
-    there = output.read_bytes()
-    output.unlink()
-    assert run({}, f"PATH={toolkit}:$PATH exec {wrapper}/{step}") == 0
-    assert output.read_bytes() == there
-    output.unlink()
-    assert run({"PTXSW_DISABLE": "1"}, f"exec {step}") == 0
-    assert output.read_bytes() != there, "flip.cu is rewritten"
-    output.unlink()
-    assert run({"PTXSW_REPORT": "reports"}, f"PATH={toolkit}:$PATH exec {inside}") == 1
-    assert output.is_dir()
+    def cubin(line: str, **more: str) -> bytes:
+        assert run(line, **more) == 0
+        content = output.read_bytes()
+        output.unlink()
+        return content
+
+    assert cubin(inside) == cubin(f"exec {step}") != cubin(f"exec {step}", PTXSW_DISABLE="1")
+    assert run(inside, PTXSW_REPORT="reports") == 1 and output.is_dir()
 
 
 # ---------------------------------------------------------------- a farm of two
@@ -294,6 +298,12 @@ class Farm:
             answer.seek(0)
             return answer.read()
 
+    def forget(self) -> None:
+        """Empties the cache."""
+        shutil.rmtree(self.work / "objects")
+        self.sccache("--stop-server")
+        self.sccache("--start-server")
+
     def counts(self) -> tuple[int, int]:
         """How many steps servers have done, and how many they have not."""
         with open(self.work / "answer", "w+") as answer:
@@ -305,8 +315,7 @@ class Farm:
 
     def build(self, jobs: int, *, here: bool = False, **more: str) -> dict[str, bytes]:
         """The code of devices in the objects."""
-        finished = self.begin(jobs, here=here, **more)
-        assert finished.wait(300) == 0
+        assert self.begin(jobs, here=here, **more).wait(300) == 0
         return self.code()
 
     def begin(self, jobs: int, *, here: bool = False, **more: str) -> subprocess.Popen[bytes]:
@@ -368,24 +377,19 @@ def test_a_farm_builds_what_one_machine_builds(two_servers: Farm) -> None:
     alone = farm.build(1, here=True)
     assert farm.build(2) == alone and len(alone) == 8
     assert farm.counts() == (32, 0), "four steps of each file, ptxas among them"
-
     plain = farm.build(2, PTXSW_DISABLE="1")
     assert all(plain[name] != alone[name] for name in alone if name.startswith("flip"))
     done, _ = farm.counts()
     assert farm.build(2) == alone
     assert farm.counts()[0] <= done + 8, "the cache has all but the code of the host"
 
+    farm.forget()
     reports = farm.work / "reports"
-    shutil.rmtree(farm.work / "objects")
-    farm.sccache("--stop-server")
-    farm.sccache("--start-server")
     assert farm.build(2, PTXSW_REPORT=str(reports)) == alone
     assert farm.counts() == (24, 8), "the step that writes a report is done here"
     assert len(list(reports.glob("*.json"))) == 8
 
-    shutil.rmtree(farm.work / "objects")
-    farm.sccache("--stop-server")
-    farm.sccache("--start-server")
+    farm.forget()
     build = farm.begin(2)
     while farm.counts()[0] < 6:
         assert build.poll() is None
