@@ -170,9 +170,13 @@ def _is_elf(path: str) -> bool:
 def act() -> NoReturn:
     """Acts as ptxas with the arguments of this process, or declines; does not return."""
     if is_as_packed(os.environ, Path(PLACE, "contents")):
+        from contextlib import suppress
+
         from ptxsw.build import shim
 
-        shim.main()
+        os.environ["PTXSW_STRICT"] = "1"  # a fault here ends us, and may not come there
+        with suppress(SystemExit):
+            shim.main()
     os.environ["PTXSW_PLAIN"] = "1"
     os.execv("/bin/sh", ["sh", f"{PLACE}/ptxas", *sys.argv[1:]])
 
