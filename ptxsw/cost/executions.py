@@ -9,7 +9,8 @@ of the PTX: where every loop is taken so many times, or as a run has counted.
 ptxas unrolls a loop or not, and another text of the kernel may be unrolled another way. So the
 loops of the machine code say nothing; the PTX does. A block of PTX of which ptxas made five copies
 lends each of them a fifth of its executions. Copies are counted on instructions of which ptxas
-makes one each: accesses, barriers, shuffles, floating-point arithmetic.
+makes one each: accesses, barriers and shuffles, and only where a block has none on floating-point
+arithmetic, of which it makes a sum here and there again to save a register.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {
     "mul": ("FMUL", "DMUL"),
     "fma": ("FFMA", "DFMA"),
 }
+_MADE_AGAIN: Final = frozenset({"add", "sub", "mul", "fma"})
+"""What ptxas may make a second time where it is needed again, to save a register."""
 _COUNTED: Final = frozenset(root for roots in _ONE_EACH.values() for root in roots)
 
 
@@ -194,12 +197,20 @@ def _copies(counted: Iterable[tuple[MachineInstruction, int | None]], cfg: Cfg) 
         if place is not None and instruction.root in _COUNTED:
             roots = _ONE_EACH.get(cfg.instructions[place].opcode, ())
             counts[place] += instruction.root in roots
-    copies: dict[int, int] = {}
+    sure: defaultdict[int, list[int]] = defaultdict(list)
+    others: defaultdict[int, list[int]] = defaultdict(list)
     for place, count in counts.items():
         if count:
-            block = cfg.block_of[place]
-            copies[block] = max(count, copies.get(block, 0))
-    return copies
+            again = cfg.instructions[place].opcode in _MADE_AGAIN
+            (others if again else sure)[cfg.block_of[place]].append(count)
+    most = {block: _most_frequent(shown) for block, shown in others.items()}
+    return most | {block: max(shown) for block, shown in sure.items()}
+
+
+def _most_frequent(counts: Sequence[int]) -> int:
+    """The count that most of them are; of several the largest."""
+    times = Counter(counts)
+    return max(times, key=lambda count: (times[count], count))
 
 
 def _of_all_blocks(cfg: Cfg, copies: Mapping[int, int]) -> dict[int, int]:

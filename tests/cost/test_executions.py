@@ -15,6 +15,7 @@ from ptxsw.cost.stalls import pace, stall_cycles
 from ptxsw.flow.cfg import build
 from ptxsw.flow.flow_graph import Block, FlowGraph
 from ptxsw.parser import parse
+from ptxsw.ptx.ir import Reg
 from tests.cost.conftest import KERNELS
 from tests.heads import head
 
@@ -133,11 +134,26 @@ def test_what_serves_both_ways_counts(made: Made) -> None:
     assert (found["LDG"], found["STG"], found["EXIT"]) == (3, 1, 1)
 
 
+@pytest.mark.parametrize("access", [True, False])
+def test_a_product_that_is_made_again_is_no_copy_of_the_loop(access: bool) -> None:
+    """ptxas makes one once more where it is needed again, to save a register. Where a loop has no
+    access, what most of its arithmetic shows decides."""
+    sums = "".join(f"\tadd.f32 %f{n}, %f2, %f{n};\n" for n in (4, 5))
+    text = LOOP.replace("PRAGMA", sums).replace("BOUND", "%r1")
+    body = parse(text).kernels[0].body
+    at = {r.name: i.start for i in body.instructions for r in i.operands[:1] if type(r) is Reg}
+    lines = [("FMUL", "%f3"), ("FMUL", "%f3"), ("FADD", "%f4"), ("FADD", "%f5")]
+    lines += [("LDG", "%f2")] if access else []
+    code = (instruction(opcode, "fma", 1, ptx=at[place]) for opcode, place in lines)
+    times = executions(kernel(*code, loops=True), build(body), 16)
+    assert times == (16.0,) * len(lines)
+
+
 # ---------------------------------------------------------------- stalls
 
 
-def kernel(*instructions: MachineInstruction) -> MachineKernel:
-    block = Block(0, 0, len(instructions), (), ())
+def kernel(*instructions: MachineInstruction, loops: bool = False) -> MachineKernel:
+    block = Block(0, 0, len(instructions), (), (0,) if loops else ())
     routine = Routine("k", FlowGraph((block,), (0,)), frozenset())
     return MachineKernel(
         name="k", registers=32, stack=0, spill_stores=0, spill_loads=0, shared=0,
@@ -146,10 +162,16 @@ def kernel(*instructions: MachineInstruction) -> MachineKernel:
 
 
 def instruction(
-    opcode: str, pipe: str, stall: int, *, write: int | None = None, wait: int = 0
+    opcode: str,
+    pipe: str,
+    stall: int,
+    *,
+    write: int | None = None,
+    wait: int = 0,
+    ptx: int | None = None,
 ) -> MachineInstruction:
     return MachineInstruction(
-        0, opcode, "", "", Control(stall, False, write, None, wait, 0), pipe, None, None
+        0, opcode, "", "", Control(stall, False, write, None, wait, 0), pipe, None, ptx
     )
 
 
