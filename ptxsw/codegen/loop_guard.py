@@ -156,8 +156,9 @@ def written_parts(parts: Sequence[AddressPart], new: New, lines: list[str]) -> s
         so_far, total = total, new("base", "b64")
         if not part.values:
             lines.append(f"add.s64 {total}, {so_far}, {factor};")
-        elif isinstance(value, str) and factor == -1 and so_far:
-            lines.append(f"sub.s64 {total}, {so_far}, {value};")
+        elif isinstance(value, str) and abs(factor) == 1 and so_far:
+            name = "add" if factor == 1 else "sub"
+            lines.append(f"{name}.s64 {total}, {so_far}, {value};")
         # Extends, multiplies and adds in one IMAD.WIDE.
         elif isinstance(value, Extended) and value.sign == "s" and -(1 << 31) <= factor < 1 << 31:
             narrow = value.sum.written(new, lines)

@@ -25,12 +25,16 @@ from ptxsw.codegen.versioning import LoopPlace, before_loop, loop_twice
 
 class Base(Struct, frozen=True):
     """The sum `parts` is computed before the loop; each iteration begins with `base + index ·
-    scale`. Accesses `members` (each with an offset in bytes) are made relative to that."""
+    scale`. Accesses `members` (each with an offset in bytes) are made relative to that. An index
+    of 64 bits is a pointer itself: `register` then names the one that holds how far the addresses
+    are from it, and the sum is made before instruction `at`."""
 
     parts: tuple[AddressPart, ...]
     index: str
     scale: int
     members: tuple[tuple[int, int], ...]
+    register: str = ""
+    at: int | None = None
 
 
 class Pointer(Struct, frozen=True):
@@ -108,6 +112,7 @@ def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
         lines = _two_ways(builder, text, loop)
     else:
         _pointers(builder, loop, lines, builder.lines)
+        _bases(builder, text, loop, lines, builder.lines)
     return before_loop(builder, text, loop.place, lines)
 
 
@@ -134,22 +139,35 @@ def _pointers(builder: Builder, loop: ReducedLoop, ahead: list[str], lines: Inse
         lines.put_before(loop.latch, f"add.s64 {carried}, {carried}, {steps[pointer.step]};")
 
 
-def _fast(builder: Builder, text: str, loop: ReducedLoop, ahead: list[str]) -> Insertions:
-    """Lines of the loop with its new addresses; `ahead` gets what stands before it."""
+def _bases(
+    builder: Builder, text: str, loop: ReducedLoop, ahead: list[str], lines: Insertions
+) -> None:
+    """Lines of the loop that make its addresses; `ahead` gets what stands before it."""
     first: list[str] = []
-    fast = Insertions()
-    _pointers(builder, loop, ahead, fast)
     for base in loop.bases:
         register = written_parts(base.parts, builder.register, ahead)
-        far, address = builder.register("far", "b64"), builder.register("address", "b64")
-        # Unsigned, whatever the extension was: the test has bounded the index by 2^30.
-        first.append(f"mul.wide.u32 {far}, {base.index}, {base.scale};")
-        first.append(f"add.s64 {address}, {register}, {far};")
+        if base.at is None:
+            far, address = builder.register("far", "b64"), builder.register("address", "b64")
+            # Unsigned, whatever the extension was: the test has bounded the index by 2^30.
+            first.append(f"mul.wide.u32 {far}, {base.index}, {base.scale};")
+            first.append(f"add.s64 {address}, {register}, {far};")
+        else:
+            assert builder.register("apart", "b64") == base.register, "a claim speaks of it"
+            address = builder.register("address", "b64")
+            ahead.append(f"mov.b64 {base.register}, {register};")
+            lines.put_before(base.at, f"add.s64 {address}, {base.index}, {base.register};")
         for at, offset in base.members:
-            fast.replace(at, relocated(text, builder.instructions[at], address, offset))
+            lines.replace(at, relocated(text, builder.instructions[at], address, offset))
+    lines.put_before(loop.place.header, *first)
+
+
+def _fast(builder: Builder, text: str, loop: ReducedLoop, ahead: list[str]) -> Insertions:
+    """Lines of the loop with its new addresses; `ahead` gets what stands before it."""
+    fast = Insertions()
+    _pointers(builder, loop, ahead, fast)
+    _bases(builder, text, loop, ahead, fast)
     if loop.shifted is not None:
         fast.replace(loop.shifted.at, _shifted(builder, text, loop.shifted, ahead))
-    fast.put_before(loop.place.header, *first)
     return fast
 
 

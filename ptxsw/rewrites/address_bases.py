@@ -19,9 +19,10 @@ from ptxsw.codegen.lower_straight_line import FARTHEST
 from ptxsw.codegen.lower_strength_reduction import Base, Pointer
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
-from ptxsw.ptx.ir import Reg
+from ptxsw.ptx.ir import Instruction, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, UncountedLoop
 from ptxsw.terms import op
@@ -29,6 +30,9 @@ from ptxsw.terms.node import Term, factors, split
 
 _MOST_BASES = 12  # two registers each
 _INCREMENT = 2.0  # instructions of a sum of 64 bits
+_MOST_BLOCKS = 24  # of a loop: `validate` follows every path through it
+TOO_LARGE = "the loop has too many blocks, or several entries"
+_NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
 
 
 class _Address(Struct, frozen=True):
@@ -180,7 +184,7 @@ class Addresses:
             more = Extended(self._counting.sum(first.index.stays), "s")
             parts.append(AddressPart(first.scale, (more,)))
         return Base(
-            _plain_first(parts),
+            plain_first(parts),
             self._counting.register(first.index.carried),
             first.scale,
             tuple((m.place.index, m.scale * m.index.constant + m.offset) for m in members),
@@ -240,7 +244,7 @@ class Addresses:
             step += (AddressPart(times * by.factor, (*others, *by.values)) for by in grown)
             indices += () if index is None else (index,)
         start = self._counting.parts(value)
-        return _Product(_plain_first(start), _plain_first(step), tuple(indices))
+        return _Product(plain_first(start), plain_first(step), tuple(indices))
 
     def _grown(self, index: Index, counter: LoopCounter | None) -> list[AddressPart] | None:
         """What an extended index grows by in an iteration, if it does not wrap."""
@@ -263,7 +267,38 @@ class Addresses:
         return None if grown is None else self._counting.parts(grown)
 
 
-def _plain_first(parts: Sequence[AddressPart]) -> tuple[AddressPart, ...]:
+def plain_first(parts: Sequence[AddressPart]) -> tuple[AddressPart, ...]:
     """The summands, those first that are a register as it is: a sum can start from it without an
     instruction."""
     return tuple(sorted(parts, key=lambda p: not (p.factor == 1 and isinstance(p.only, str))))
+
+
+def is_too_large(cfg: Cfg, loop: Loop) -> bool:
+    """Has a loop more blocks than are followed, or several entries?"""
+    return bool(cfg.irreducible & loop.blocks) or len(loop.blocks) > _MOST_BLOCKS
+
+
+def why_left_alone(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
+    """Why a loop surely stays as it is: there are no accesses, or no indices that are extended or
+    multiplied."""
+    if is_too_large(cfg, loop):
+        return TOO_LARGE
+    code = [cfg.instructions[at] for at in body]
+    accesses = sum(i.opcode in ACCESSES for i in code)
+    if any(_is_wide_product(instruction, "mul") for instruction in code):
+        return None if accesses else "the loop accesses no memory"
+    if not any("wide" in i.modifiers or _extends(i) for i in code):
+        return _NO_INDEX
+    return None if accesses > 1 else "the loop has only one access"
+
+
+def _is_wide_product(instruction: Instruction, *opcodes: str) -> bool:
+    """Is it one of these, the product of which has 64 bits?"""
+    wide = instruction.modifiers[-1:] in (("s64",), ("u64",))
+    return wide and instruction.opcode in opcodes and "lo" in instruction.modifiers
+
+
+def _extends(instruction: Instruction) -> bool:
+    return instruction.opcode == "cvt" and instruction.modifiers[-2:] in (
+        ("s64", "s32"), ("u64", "u32"),
+    )  # fmt: skip

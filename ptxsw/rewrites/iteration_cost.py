@@ -68,6 +68,29 @@ class IterationCost:
                 total += self._weight(at, instruction, fused)
         return total
 
+    def is_hardly_less(self, saved: float, mode: str) -> bool:
+        """Will mode auto keep nothing that saves so few instructions?"""
+        if mode != "auto":
+            return False
+        from ptxsw.cost.decide import FALLS  # with what reads machine code
+
+        return saved < FALLS * self.of()
+
+    def carried(self, moved: frozenset[int], kept: frozenset[str]) -> int:
+        """Sums of 64 bits by which an iteration moves a pointer on for the next one, if that is
+        needed then."""
+        needed = self._needed(moved, frozenset(), kept)
+        return sum(at in self._moves_on and at in needed for at in self._code)
+
+    @cached_property
+    def _moves_on(self) -> frozenset[int]:
+        sums = (
+            at for at, i in self._code.items() if i.opcode == "add" and i.modifiers[-1][1:] == "64"
+        )
+        return frozenset(
+            at for at in sums if not set(self._cfg.read[at]).isdisjoint(self._cfg.written[at])
+        )
+
     def readers(
         self, register: Reg, moved: frozenset[int], kept: frozenset[str]
     ) -> frozenset[int] | None:

@@ -108,16 +108,8 @@ class StraightLine:
                     tests[number] = tested
                     plan = other
         saved = self.cost.of() - plan.total - sum(t.price for t in tests.values())
-        if saved >= _LEAST and not self._too_little(saved):
+        if saved >= _LEAST and not self.cost.is_hardly_less(saved, self.kernel.options.mode):
             yield from self._changes(plan, tests, saved)
-
-    def _too_little(self, saved: float) -> bool:
-        """Will mode auto keep nothing that saves so few instructions?"""
-        if self.kernel.options.mode != "auto":
-            return False
-        from ptxsw.cost.decide import FALLS  # with what reads machine code
-
-        return saved < FALLS * self.cost.of()
 
     # ------------------------------------------------------------ plans
 

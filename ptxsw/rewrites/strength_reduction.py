@@ -46,38 +46,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.analysis.straight_sums import ACCESSES
-from ptxsw.analysis.trip_count import TRIPS
+from ptxsw.analysis.trip_count import TRIPS, times_in_loops
 from ptxsw.changes.change import Change, Refusal, Worth
 from ptxsw.changes.claim import Claim
 from ptxsw.changes.plan import Proof
 from ptxsw.codegen.builder import Builder, Names, fresh_prefix
-from ptxsw.codegen.loop_guard import Condition, declared, guard_claim, written_parts
+from ptxsw.codegen.loop_guard import (
+    AddressPart,
+    Condition,
+    declared,
+    guard_claim,
+    written_parts,
+)
 from ptxsw.codegen.lower_straight_line import SharedBases, write
-from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, ShiftedTest, lower
+from ptxsw.codegen.lower_strength_reduction import ReducedLoop, ShiftedTest, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.versioning import LoopPlace, loop_place
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
-from ptxsw.ptx.ir import Instruction
-from ptxsw.rewrites.address_bases import NO_BASES, Addresses, LoopBases
+from ptxsw.rewrites.address_bases import (
+    NO_BASES,
+    TOO_LARGE,
+    Addresses,
+    LoopBases,
+    why_left_alone,
+)
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_guard import LoopGuard
 from ptxsw.rewrites.pointer_guard import PointerGuards, ending_comparison
+from ptxsw.rewrites.shared_index import SharedIndex, may_share_index
 from ptxsw.rewrites.straight_line import NO_SHARED_BASE, StraightLine
 
 _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
-_MOST_BLOCKS = 24  # of a loop: `validate` follows every path through it
+_APART = 4.0  # and for how far an address is from another
 
 _NOT_RUN = "the symbolic run ran out of time"
-_TOO_LARGE = "the loop has too many blocks, or several entries"
-_NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
 _NO_SAVING = "no base or pointer would make the addresses of the loop cheaper"
 
 
@@ -93,14 +105,16 @@ class StrengthReduction:
         """Innermost loops whose addresses can be made with less; in a kernel without one, addresses
         that can be made from one another."""
         outcomes = list(self._loops(kernel))
-        # A kernel whose loops change is left with that: what is straight gains little beside them.
+        cfg = kernel.trace.cfg
+        # A kernel whose loops change is left with that: the others gain little beside it.
         if not any(isinstance(outcome, Change) for outcome in outcomes):
             straight = list(self._straight(kernel))
-            loop_of, block_of = kernel.trace.cfg.loop_of, kernel.trace.cfg.block_of
-            changed = {at for o in straight if isinstance(o, Change) for at in o.replaces}
-            loops = {loop_of.get(block_of[at]) for at in changed}
-            outcomes = [o for o in outcomes if loop_of.get(block_of[o.at]) not in loops]
-            outcomes += straight
+            indexed: list[Change | Refusal] = list(self._indexed(kernel))
+            better = indexed and _instructions(indexed) <= _instructions(straight)
+            more = indexed if better else straight
+            loops = {_loop_of(cfg, at) for o in more if isinstance(o, Change) for at in o.replaces}
+            outcomes = [o for o in outcomes if _loop_of(cfg, o.at) not in loops]
+            outcomes += more
         for outcome in outcomes:
             if kernel.explains or isinstance(outcome, Change):
                 yield outcome
@@ -113,9 +127,9 @@ class StrengthReduction:
             loop = cfg.loops[header]
             body = cfg.indices(sorted(loop.blocks))
             known = header in kernel.trace.loop_facts
-            reason = _not_worth_a_look(cfg, loop, body) if known else _NOT_RUN
+            reason = why_left_alone(cfg, loop, body) if known else _NOT_RUN
             comparison = None
-            if reason not in (_TOO_LARGE, _NOT_RUN):
+            if reason not in (TOO_LARGE, _NOT_RUN):
                 comparison = ending_comparison(cfg, loop, short=kernel.options.mode == "auto")
             if reason is not None and comparison is None:
                 yield from _refused(cfg, body, reason)
@@ -144,6 +158,17 @@ class StrengthReduction:
         if not found and not cfg.loops:
             yield from _refused(cfg, range(len(cfg.instructions)), NO_SHARED_BASE)
 
+    def _indexed(self, kernel: Kernel) -> Iterator[Change]:
+        """Pointers of innermost loops made from one of them."""
+        cfg, named = kernel.trace.cfg, 0
+        for header in sorted(cfg.innermost_loops):
+            loop = cfg.loops[header]
+            if header in kernel.trace.loop_facts and may_share_index(cfg, loop):
+                change = _Search(kernel, loop, 0, 0).indexed(named)
+                if change is not None:
+                    named += len(change.claims)
+                    yield change
+
     def nothing(self, kernel: Kernel) -> str:
         """See `OwnSearch`."""
         return _NO_SAVING
@@ -156,20 +181,6 @@ class StrengthReduction:
         for detail in sorted(shared, key=lambda detail: bool(detail.extremes)):
             write(builder, kernel.text, detail)
         return lower(builder, kernel.text, changes)
-
-
-def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
-    """Why a loop surely stays as it is: there are no accesses, or no indices that are extended or
-    multiplied."""
-    if cfg.irreducible & loop.blocks or len(loop.blocks) > _MOST_BLOCKS:
-        return _TOO_LARGE
-    code = [cfg.instructions[at] for at in body]
-    accesses = sum(i.opcode in ACCESSES for i in code)
-    if any(_is_wide_product(instruction, "mul") for instruction in code):
-        return None if accesses else "the loop accesses no memory"
-    if not any("wide" in i.modifiers or _extends(i) for i in code):
-        return _NO_INDEX
-    return None if accesses > 1 else "the loop has only one access"
 
 
 def _accesses(cfg: Cfg, body: Iterable[int]) -> Iterator[int]:
@@ -264,6 +275,25 @@ class _Search:
             return None
         return self._change(self._detail(place, chosen), worth)
 
+    def indexed(self, named: int) -> Change | None:
+        """The change by which pointers share an index; `named` distances have a register in earlier
+        loops."""
+        prefix = fresh_prefix(self.kernel.text)
+        try:
+            place = self._place()
+        except UncountedLoop:
+            return None
+        chosen = SharedIndex(
+            self.sums, self.cfg, self.cost, self.loop.header,
+            lambda number: f"{prefix}apart{named + number + 1}",
+        ).bases()  # fmt: skip
+        saved = chosen.gain * TRIPS - _APART * len(chosen.bases)
+        if saved <= 0 or self.cost.is_hardly_less(chosen.gain, self.kernel.options.mode):
+            return None
+        around = len(self.cfg.loops_around(self.loop.header)) - 1
+        worth = Worth(-saved * times_in_loops(around))
+        return replace(self._change(self._detail(place, chosen), worth), shortens=True)
+
     def without_counter(self, comparison: int, number: int) -> Change | None:
         """The change by which the loop ends when a pointer reaches its end, the kernel's
         `number`-th of this kind; None if there is no such pointer."""
@@ -312,14 +342,19 @@ class _Search:
         if detail.exact:
             yield guard_claim(label, detail.exact, detail.conditions, self.kernel.text)
         for pointer, carried in zip(detail.pointers, detail.carried, strict=True):
-            yield self._pointer_claim(label, detail.exact, pointer, carried)
+            yield self._held(label, carried, pointer.start, detail.exact)
+        for base in detail.bases:
+            if base.register:
+                yield self._held(label, base.register, base.parts)
 
-    def _pointer_claim(self, label: str, exact: str, pointer: Pointer, carried: str) -> Claim:
+    def _held(
+        self, label: str, register: str, parts: Sequence[AddressPart], where: str = ""
+    ) -> Claim:
+        """A register holds a sum as each iteration begins."""
         names = Names(f"{fresh_prefix(self.kernel.text)}claim_")
         lines: list[str] = []
-        value = written_parts(pointer.start, names.new, lines)
-        code = "\n".join(lines)
-        return Claim(label, carried, code, value, declared(names), where=exact)
+        value = written_parts(parts, names.new, lines)
+        return Claim(label, register, "\n".join(lines), value, declared(names), where=where)
 
     # ------------------------------------------------------------ where it stands
 
@@ -331,13 +366,10 @@ class _Search:
         return place
 
 
-def _is_wide_product(instruction: Instruction, *opcodes: str) -> bool:
-    """Is it one of these, the product of which has 64 bits?"""
-    wide = instruction.modifiers[-1:] in (("s64",), ("u64",))
-    return wide and instruction.opcode in opcodes and "lo" in instruction.modifiers
+def _instructions(outcomes: Iterable[Change | Refusal]) -> float:
+    """What the changes among these add."""
+    return sum(o.worth.instructions for o in outcomes if isinstance(o, Change))
 
 
-def _extends(instruction: Instruction) -> bool:
-    return instruction.opcode == "cvt" and instruction.modifiers[-2:] in (
-        ("s64", "s32"), ("u64", "u32"),
-    )  # fmt: skip
+def _loop_of(cfg: Cfg, at: int) -> int | None:
+    return cfg.loop_of.get(cfg.block_of[at])
