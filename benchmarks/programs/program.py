@@ -20,7 +20,8 @@ Results = dict[str, Array]
 
 @dataclass(frozen=True)
 class Program:
-    """One kernel. `source` is the stem of the file in `cuda/`, or in `openacc/` for gcc-12. `sums`
+    """One kernel. `source` is the stem of the file in `cuda/`, for gcc-12 in `openacc/`, or in a
+    folder that is named as its compiler. `sums`
     says how many iterations an unrolled loop stands for: the sums and products of floats (FADD,
     FMUL, FFMA) in one iteration of the source's loop; 0 where that is not told."""
 
@@ -28,7 +29,7 @@ class Program:
     source: str
     defines: Mapping[str, str]
     launches: tuple[Callable[[], Run], ...]
-    compiler: str = field(default="nvcc", kw_only=True)  # or "clang", "gcc-12"
+    compiler: str = field(default="nvcc", kw_only=True)  # or "clang", "gcc-12", "opencl", "numba"
     flags: tuple[str, ...] = field(default=(), kw_only=True)  # more of the compiler
     fused: bool = field(default=False, kw_only=True)  # products and sums, where nvcc can
     sums: int = field(default=0, kw_only=True)

@@ -1,5 +1,6 @@
 """Programs without a loop whose addresses differ by products of sizes: neighbours in a plane and in
-space, with indices of 64 bits or unsigned ones, and fields behind a pitch.
+space, with indices of 64 bits or unsigned ones, and fields behind a pitch. Numba and OpenCL count
+in 64 bits anyway.
 `python -m benchmarks.rewrites --rewrite strength-reduction` counts them.
 """
 
@@ -78,6 +79,27 @@ def _fields(width: int, height: int) -> Run:
     return launched(grid, block, (4 * pitch, width), {"in": x}, {"out": out})
 
 
+def _near(x: Array) -> Array:
+    """Seven points."""
+    total = _at(x, 0, 0, -1) + _at(x, 0, 0, 1)
+    total = total + (_at(x, 0, -1, 0) + _at(x, 0, 1, 0))
+    total = total + (_at(x, -1, 0, 0) + _at(x, 1, 0, 0))
+    result: Array = _at(x, 0, 0, 0) * np.float32(0.25) + total * np.float32(0.125)
+    return result
+
+
+def _strided(width: int, height: int, depth: int) -> Run:
+    """Rows are four elements longer than they say, as Numba passes arrays."""
+    x = noise((depth, height, width + 4))
+    out = np.full_like(x, 9)
+    out[:, :, :width] = _inside(x[:, :, :width], _near(x[:, :, :width]))
+    given = (0, 0, width * height * depth, 4), (depth, height, width, *x.strides)
+    blank = np.full_like(x, 9)
+    arguments = [one for each in (x, blank) for one in (*given[0], each.reshape(-1), *given[1])]
+    grid, block = (1, height, depth), (_THREADS, 1, 1)
+    return Run(grid, block, tuple(arguments), ("given", "out"), {"out": out.reshape(-1)})
+
+
 _SOURCES: Mapping[str, tuple[Callable[[], Run], ...]] = {
     "stencil27": (partial(_in_space, _cube, 38, 5, 4), partial(_in_space, _cube, 3, 3, 3)),
     "points15": (partial(_in_space, _points, 42, 4, 5), partial(_in_space, _points, 3, 3, 3)),
@@ -90,6 +112,10 @@ def _all() -> Iterator[Program]:
         for name, index in (("long", "long long"), ("unsigned", "unsigned")):
             yield Program(f"{source}-{name}", source, {"INDEX": index}, launches)
     yield Program("fields", "fields", {}, (partial(_fields, 50, 3), partial(_fields, 1, 1)))
+    sizes = (38, 5, 4), (3, 3, 3)
+    for by, run in (("opencl", partial(_in_space, _near)), ("numba", _strided)):
+        launches = tuple(partial(run, *size) for size in sizes)
+        yield Program(f"diffusion-{by}", "diffusion", {}, launches, compiler=by)
 
 
 STRAIGHT: dict[str, Program] = {each.name: each for each in _all()}

@@ -30,9 +30,12 @@ def test_sources_and_texts_are_there() -> None:
     sources, texts = ({path.stem for path in (HERE / name).iterdir()} for name in ("cuda", "ptx"))
     assert set(PROGRAMS) == set(FOUND)
     own = MEMORY | LOADS | ADDRESSES | FLAT | STRAIGHT | UNOPTIMIZED
-    for_gcc = {program.source for program in own.values() if program.compiler == "gcc-12"}
-    assert sources == {*PROGRAMS, *(program.source for program in own.values())}
-    assert {path.stem for path in (HERE / "openacc").iterdir()} == for_gcc
+    by = {"gcc-12": "openacc", "opencl": "opencl", "numba": "numba"}
+    for compiler, folder in by.items():
+        wanted = {program.source for program in own.values() if program.compiler == compiler}
+        assert {path.stem for path in (HERE / folder).iterdir() if path.is_file()} == wanted
+    in_cuda = {each.source for each in own.values() if each.compiler not in ("opencl", "numba")}
+    assert sources == {*PROGRAMS, *in_cuda}
     assert texts == {*PROGRAMS, *own}
 
 

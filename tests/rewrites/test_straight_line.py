@@ -357,13 +357,13 @@ def test_it_stays_only_where_ptxas_makes_less(tools: object) -> None:
 
 MOST = {"stencil27-long": (0.86, 0.86, 0.86, 0.96), "stencil27-unsigned": (0.92,) * 4,
         "points15-long": (0.9,) * 4, "fields": (0.9,) * 4,
-        "life-long": (0.96,) * 4}  # fmt: skip
+        "life-long": (0.96,) * 4, "diffusion-opencl": (0.9,) * 4}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MOST)
 def test_programs_take_less(tools: object, name: str) -> None:
     """Executed instructions; what stands behind a failed test is not."""
-    text = STRAIGHT[name].path.read_text()
+    text = re.sub(r"\.version [\d.]+", ".version 8.7", STRAIGHT[name].path.read_text())
     for arch, most in zip(("sm_75", "sm_80", "sm_90", "sm_120"), MOST[name], strict=True):
         aimed = text.replace(".target sm_80", f".target {arch}")
         result = optimize(aimed, Options("auto", arch=arch))
