@@ -52,12 +52,13 @@ class MadeValue(Struct, frozen=True):
 
 
 class ExtremeIndices(Struct, frozen=True):
-    """An index and what lies around it do not wrap: `index` plus `above` is at most `most`, and
-    `index` at least `below` plus `least`. All values have 32 bits and are read as unsigned, their
-    factors are above 0."""
+    """An index and what lies around it do not wrap: all `sizes` are at most `largest`, and the
+    index is at most `most`, and at least `below` plus `least`. All values have 32 bits and are read
+    as unsigned, their factors are above 0."""
 
     index: Value
-    above: tuple[Summand, ...]
+    sizes: tuple[Value, ...]
+    largest: int
     most: int
     below: tuple[Summand, ...] = ()
     least: int = 0
@@ -202,26 +203,19 @@ def _tested(
 def _tests(
     new: New, one: ExtremeIndices, names: Sequence[str], lines: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """The comparisons of one index, in 32 bits where it has numbers alone around it."""
-    index, wide = _name(one.index, names), ""
-    if one.above or one.below:
-        wide = new("wide", "b64")
-        lines.append(f"cvt.u64.u32 {wide}, {index};")
-    if one.above:
-        yield "le.u64", f"{_wide_sum(new, wide, one.above, names, lines)}, {one.most}"
-    elif one.most < (1 << 32) - 1:
+    """The comparisons of one index and its sizes."""
+    for size in one.sizes:
+        yield "le.u32", f"{_name(size, names)}, {one.largest}"
+    index = _name(one.index, names)
+    if one.most < (1 << 32) - 1:
         yield "le.u32", f"{index}, {one.most}"
     if one.below:
-        yield "ge.u64", f"{wide}, {_wide_sum(new, str(one.least), one.below, names, lines)}"
+        low = ""
+        for summand in one.below:
+            low = _added(partial(new, "low", "b32"), 32, low, summand, names, lines)
+        if one.least:
+            so_far, low = low, new("low", "b32")
+            lines.append(f"add.s32 {low}, {so_far}, {one.least};")
+        yield "ge.u32", f"{index}, {low}"
     elif one.least:
         yield "ge.u32", f"{index}, {one.least}"
-
-
-def _wide_sum(
-    new: New, total: str, summands: Sequence[Summand], names: Sequence[str], lines: list[str]
-) -> str:
-    for summand in summands:
-        so_far, total = total, new("wide", "b64")
-        value = _name(summand.value, names)
-        lines.append(f"mad.wide.u32 {total}, {value}, {summand.factor}, {so_far};")
-    return total

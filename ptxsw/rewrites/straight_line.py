@@ -31,13 +31,14 @@ from ptxsw.changes.plan import Proof
 from ptxsw.codegen.lower_straight_line import ExtremeIndices, SharedBases, Summand, Value
 from ptxsw.codegen.versioning import LoopPlace
 from ptxsw.facts.integer_facts import Numbers
+from ptxsw.ptx.bits import wrapped
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.made_values import Values
 from ptxsw.rewrites.shared_bases import BasePlan, PlacedAccess, Planner
 from ptxsw.terms import op
-from ptxsw.terms.node import Term
+from ptxsw.terms.node import Term, split
 from ptxsw.terms.polynomial import Monomial, Polynomial
 from ptxsw.terms.substitution import substitute
 
@@ -45,8 +46,8 @@ _NAME = "strength-reduction"
 _MOST_ACCESSES = 1024
 _MOST_TIMES = 16  # how often a size is added to an index
 _MOST_SIZES = 4  # by which the indices of one test differ
-_COMPARISON = 4.0  # instructions of a sum of 64 bits and its comparison
-_SIZE = 2.0  # of what is multiplied and extended in it
+_SIGNED_ROOM = 1 << 28
+"""What sizes may add to a sign-extended index altogether: it has half as many numbers."""
 _BRANCH = 1.0
 _LEAST = 2.0  # instructions that are saved: less is not told from what ptxas does otherwise
 _GAIN = 0.1
@@ -56,7 +57,7 @@ NO_SHARED_BASE = "no shared base would make its addresses cheaper"
 _TOO_MANY = "it has too many accesses"
 
 
-class _Family(Struct, frozen=True):
+class _Family(Struct, frozen=True, dict=True):
     """Extended indices that are `index` plus some sizes, from `least` times to `most` times each.
     The empty product stands for 1."""
 
@@ -70,10 +71,35 @@ class _Family(Struct, frozen=True):
         return [size for size in self.most if size]
 
     @property
+    def numbers(self) -> tuple[int, int]:
+        """What is added to the index at most, and taken from it, besides sizes."""
+        return self.most.get((), 0), -self.least.get((), 0)
+
+    @cached_property
+    def largest(self) -> int:
+        """What each size may be, so that neither the largest nor the least index wraps; 0 where
+        there is no room for sizes."""
+        times = max(
+            sum(abs(end[size]) for size in self.sizes if size in end)
+            for end in (self.most, self.least)
+        )
+        room = _SIGNED_ROOM if self.signed else (1 << 31) - max(self.numbers)
+        return 1 << (room // times).bit_length() - 1 if 0 < times <= room else 0
+
+    @cached_property
+    def limit(self) -> int:
+        """What the index may be."""
+        above = sum(times for size, times in self.most.items() if size) * self.largest
+        limit = (1 << 32 - self.signed) - 1 - self.numbers[0] - above
+        # What the index is made of, without its number, is then no negative number either.
+        number = wrapped(split(self.index)[0], 32)
+        return min(limit, (1 << 31) - 1 + min(number, 0)) if self.sizes else limit
+
+    @property
     def price(self) -> float:
         """Instructions of its part of the test."""
-        ends = [[m for m in self.sizes if end.get(m)] for end in (self.most, self.least)]
-        return _SIZE * len(self.sizes) + sum(_COMPARISON if sizes else 1.0 for sizes in ends)
+        below = sum(1 for size in self.sizes if self.least.get(size))
+        return len(self.sizes) + 2.0 + max(below - 1, 0) + (below > 0)
 
 
 class StraightLine:
@@ -172,7 +198,7 @@ class StraightLine:
         families = list(self._families([(a.index, self._guarded(a.index, a.base)) for a in inside]))
         if not families:
             return None
-        start, end = inside[0].index, inside[-1].index
+        start, end = self._begin(inside[0].index, families), inside[-1].index
         obstacle = obstacle_to_loop_copy(self.kernel, LoopPlace(start, start, end, None))
         if obstacle is not None:
             return Refusal(_NAME, start, obstacle.replace("the loop", "the code"))
@@ -180,6 +206,26 @@ class StraightLine:
         numbers = self._numbers((*self.sums.conditions(start), *claims))
         bases = {a.index: self._behind(numbers, families, a.base) for a in inside}
         return _Tested(("tested", number), (start, end), tuple(families), bases)
+
+    def _begin(self, first: int, families: Sequence[_Family]) -> int:
+        """Where a stretch begins: in front of the arithmetic for its first access, as far as what
+        is tested is there. What only one of the two copies needs is then made in that one."""
+        begin = self.cfg.blocks[self.cfg.block_of[first]].start
+        ahead = (at for at in range(first, begin, -1) if not self.sums.computes(at - 1))
+        begin = next(ahead, begin)
+        return next((at for at in range(begin, first) if self._is_there(families, at)), first)
+
+    def _is_there(self, families: Sequence[_Family], at: int) -> bool:
+        """Are all indices and sizes that are tested in registers, or can they be?"""
+        values = Values(self.sums)
+        return all(
+            self._value(family.index, at) is not None
+            and all(
+                values.value(32, Polynomial.of([(size, 1)]), at, dry=True) is not None
+                for size in family.sizes
+            )
+            for family in families
+        )
 
     def _behind(self, numbers: Numbers, families: Sequence[_Family], base: Term) -> Polynomial:
         """What a register holds behind a test: there an index is not negative, and is extended
@@ -193,7 +239,9 @@ class StraightLine:
         indices: dict[Term, None] = {}
         for _, base in bases:
             indices |= dict.fromkeys(a for a in base.atoms if _index(a) is not None)
-        start, left = bases[0][0], list(indices)
+        start = bases[0][0]
+        # From the lowest one on: what is only added to it needs no proof that it is not negative.
+        left = sorted(indices, key=lambda index: self._order(index.args[0], start))
         while left:
             first, others = left[0].args[0], list[Term]()
             if self._value(first, start) is None:
@@ -213,9 +261,19 @@ class StraightLine:
                 for size, times in apart:
                     least[size] = min(least.get(size, 0), times)
                     most[size] = max(most.get(size, 0), times)
-            if len(members) > 1:
-                yield _Family(first, least, most, any(m.kind is op.SEXT for m in members))
+            family = _Family(first, least, most, any(m.kind is op.SEXT for m in members))
+            if len(members) > 1 and bool(family.sizes) == bool(family.largest):
+                yield family
             left = others
+
+    def _order(self, index: Term, at: int) -> tuple[int, int]:
+        """The number in an index, and which instruction of its block sets it; -1 where it is set
+        before."""
+        polynomial = self.sums.polynomial(index)
+        holder = self.sums.holder(32, polynomial, at)
+        version = at if holder is None else self.sums.versions.at(holder, at)
+        here = version >= 0 and self.cfg.block_of[version] == self.cfg.block_of[at]
+        return wrapped(polynomial.offset, 32), version if here else -1
 
     def _apart(self, index: Term, first: Term) -> Polynomial:
         return wrapped_at(32, self.sums.polynomial(index) - self.sums.polynomial(first))
@@ -243,21 +301,13 @@ class StraightLine:
 
     def _claims(self, family: _Family) -> Iterator[Term]:
         """What the test finds to hold."""
-        terms, index = self.sums.terms, self.sums.terms.zext(family.index, 64)
-        high = terms.add(index, self._wide(family.most))
-        low = terms.sub(terms.const(-family.least.get((), 0), 64), self._wide(family.least))
-        yield terms.ule(high, terms.const(_largest(family), 64))
-        yield terms.ule(low, index)
-
-    def _wide(self, times: Mapping[Monomial, int]) -> Term:
-        """The sum of some sizes in 64 bits, without the number in it."""
-        terms = self.sums.terms
-        total = terms.const(0, 64)
-        for size, factor in times.items():
-            if size:
-                value = reduce(terms.mul, size)
-                total = terms.add(total, terms.scale(terms.zext(value, 64), factor))
-        return total
+        terms, low = self.sums.terms, self.sums.terms.const(family.numbers[1], 32)
+        for size in family.sizes:
+            value = reduce(terms.mul, size)
+            yield terms.ule(value, terms.const(family.largest, 32))
+            low = terms.add(low, terms.scale(value, -family.least.get(size, 0)))
+        yield terms.ule(family.index, terms.const(family.limit, 32))
+        yield terms.ule(low, family.index)
 
     def _begun(self, test: _Tested) -> Values:
         """The values of a stretch, those for its test first."""
@@ -275,12 +325,11 @@ class StraightLine:
             index = values.find(32, self.sums.polynomial(family.index), start)
             sizes = [(s, values.find(32, Polynomial.of([(s, 1)]), start)) for s in family.sizes]
             assert index is not None
-            above = [(family.most[size], value) for size, value in sizes]
             below = [(-family.least[size], value) for size, value in sizes]
+            every = tuple(value for _, value in sizes if value is not None)
             yield ExtremeIndices(
-                index, _summands(above), _largest(family), _summands(below),
-                -family.least.get((), 0),
-            )  # fmt: skip
+                index, every, family.largest, family.limit, _summands(below), family.numbers[1]
+            )
 
     # ------------------------------------------------------------ changes
 
@@ -325,11 +374,6 @@ def _index(atom: Term) -> Term | None:
     """The index of 32 bits that an atom is an extension of."""
     extended = atom.kind in op.EXTENSIONS and atom.width == 64 and atom.args[0].width == 32
     return atom.args[0] if extended else None
-
-
-def _largest(family: _Family) -> int:
-    """The largest that `index` plus sizes may be, so that none wraps."""
-    return (1 << 32 - family.signed) - 1 - family.most.get((), 0)
 
 
 def _summands(parts: Sequence[tuple[int, Value | None]]) -> tuple[Summand, ...]:

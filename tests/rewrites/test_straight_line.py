@@ -246,14 +246,13 @@ def test_guards_that_bound_an_index_make_a_test_needless() -> None:
 
 
 def test_one_test_serves_all_indices() -> None:
-    """Of the least and the largest index; the stretch stands twice."""
+    """Of a size and the lowest index; the stretch stands twice."""
     result = rewritten(REWRITE, INDICES, arch="sm_50")
     lines = new_lines(INDICES, result)
-    assert lines[:5] == [
-        "cvt.u64.u32 %sw_wide1, %r11;",
-        "mad.wide.u32 %sw_wide2, %r1, 3, %sw_wide1;",
-        "setp.le.u64 %sw_exact1, %sw_wide2, 4294967293;",
-        "@!%sw_exact1 bra $sw_slow1;",
+    assert lines[:4] == [
+        "setp.le.u32 %sw_exact1, %r1, 536870912;",
+        "setp.le.and.u32 %sw_exact2, %r11, 2147483646, %sw_exact1;",
+        "@!%sw_exact2 bra $sw_slow1;",
         "ld.global.f32 %f12, [%rd23+8];",
     ]
     assert is_proved(INDICES, result.text)
@@ -266,24 +265,43 @@ def test_one_test_serves_all_indices() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("4294967293", "4294967294"),
-        ("mad.wide.u32 %sw_wide2, %r1, 3,", "mad.wide.u32 %sw_wide2, %r1, 2,"),
-        ("@!%sw_exact1 bra", "@%sw_exact1 bra"),
-        ("setp.le.u64 %sw_exact1", "setp.le.s64 %sw_exact1"),
-        ("cvt.u64.u32 %sw_wide1, %r11", "cvt.u64.u32 %sw_wide1, %r3"),
+        ("2147483646", "4294967295"),
+        ("%r1, 536870912", "%r1, 2147483647"),
+        ("@!%sw_exact2 bra", "@%sw_exact2 bra"),
+        ("setp.le.u32 %sw_exact1", "setp.le.s32 %sw_exact1"),
+        ("%r11, 2147483646", "%r3, 2147483646"),
     ],
 )
 def test_mutants_of_a_test(right: str, wrong: str) -> None:
     new = made(INDICES)
     assert right in new
-    mutant = new.replace(right, wrong)
-    # A sum of 64 bits from such parts is below 2^63: as a signed number it is the same.
-    assert is_proved(INDICES, mutant) == (".s64" in wrong)
+    assert not is_proved(INDICES, new.replace(right, wrong))
+
+
+def test_the_least_index_is_tested_where_sizes_are_taken_from_it() -> None:
+    """Rows above come last: i - 2·n may wrap, too."""
+    rows = ["mad.lo.s32 %r10, %r3, %r2, %r2;", narrow("add.s32 %r11, %r10, 1;", 11)]
+    below = ("add.s32 %r12, %r10, %r1;", "add.s32 %r13, %r12, %r1;")
+    above = ("sub.s32 %r14, %r10, %r1;", "sub.s32 %r15, %r14, %r1;")
+    for number, row_ in enumerate((*below, *above), 12):
+        rows += [row_, narrow(f"add.s32 %r{number + 8}, %r{number}, 1;", number + 8)]
+        rows += [narrow(f"add.s32 %r{number + 4}, %r{number}, 2;", number + 4)]
+    text = kernel(ZERO, *rows)
+    new = made(text)
+    (least,) = (line.strip() for line in new.splitlines() if "setp.ge" in line)
+    assert least == "setp.ge.and.u32 %sw_exact3, %r11, %sw_low1, %sw_exact2;"
+    assert is_proved(text, new)
+    assert not is_proved(text, new.replace("setp.ge.and", "setp.ge.or"))
+    assert not is_proved(text, new.replace("%sw_low1, %r1, 1", "%sw_low1, %r1, 0"))
+    assert check(text, new, [*WRAPS, Launch((7, 3)), Launch((3, 7))])
 
 
 WRAPS = [
     Launch(((1 << 31) + 3, 1)), Launch(((1 << 32) - 1, 2)), Launch((3, (1 << 32) - 1)),
     Launch((5, 1 << 31)), Launch(((1 << 30) + 77, (1 << 31) - 9)),
+    # At the ends of what the test lets pass.
+    Launch((1 << 29, 1)), Launch(((1 << 29) + 1, 1)), Launch((1 << 29, 3 << 29)),
+    Launch((1 << 29, (3 << 29) + 1)), Launch((1, (1 << 31) - 1)),
 ]  # fmt: skip
 
 
