@@ -14,7 +14,7 @@
 
 Sums and products modulo 2^64, or 2^32 in shared memory, can be regrouped without a test. An index
 of 32 bits that is extended may wrap: then the guards of the kernel have to bound it, or one test
-finds the least and the largest index of a stretch to be exact, and the stretch stands twice.
+finds sizes and indices of a stretch to be small enough, and the stretch stands twice.
 """
 
 from __future__ import annotations

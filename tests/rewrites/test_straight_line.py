@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.programs.straight import STRAIGHT
+from ptxsw.cost.combined import Question
+from ptxsw.cost.counted import NotCounted, answers
+from ptxsw.cost.counted import tools as programs
 from ptxsw.driver.pipeline import Options, optimize
 from ptxsw.parser import parse
 from ptxsw.simt import launch
@@ -389,6 +392,21 @@ def test_programs_take_less(tools: object, name: str) -> None:
         assert told.decision is not None and told.decision.kept
         was, now = counted(told.decision.reason)
         assert now <= most * was, (arch, was, now)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("points15-unsigned", 0.9), ("life-unsigned", 0.94), ("diffusion-numba", 0.9)],
+)
+def test_programs_take_less_where_it_is_forced(tools: object, name: str, most: float) -> None:
+    text = re.sub(r"\.version [\d.]+", ".version 8.7", STRAIGHT[name].path.read_text())
+    text = text.replace(".target sm_80", ".target sm_90")
+    result = optimize(text, Options("force", rewrites=(REWRITE,), arch="sm_90"))
+    asked = Question((parse(text), parse(result.text)), STRAIGHT[name].entry, "sm_90")
+    (answer,) = answers([asked], programs("sm_90"))
+    assert not isinstance(answer, NotCounted)
+    before, after = (each.instructions for each in answer)
+    assert after <= most * before
 
 
 def counted(reason: str) -> tuple[int, int]:
