@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ptxsw.rewrites.base import Attempt, Rewrite
 
 _HARDLY = 0.01
-"""Of a kernel's instructions: a change that is made to shorten it saves more in mode force, for the
-registers and the code before loops that it takes."""
+"""Of a kernel's instructions: what a change saves at least in mode force, if it is made to shorten
+code and what is executed once grows."""
 
 SHUFFLES = frozenset({SHUFFLE, UNIFORM_LOOPS})
 
@@ -123,11 +123,13 @@ class Profitability:
         reason = ""
         if now > was:
             reason = f"ptxas's output gets longer for {asked}: {was} to {now} instructions"
-        elif now > was * (1 - _HARDLY) and any(c.shortens for c in each.attempts[-1].changes):
-            less = f"no shorter for {asked}: {was}"
-            if now < was:
-                less = f"hardly shorter for {asked}: {was} to {now}"
-            reason = f"ptxas's output gets {less} instructions"
+        elif any(change.shortens for change in each.attempts[-1].changes):
+            first, second = (sum(counted.once.values()) for counted in answer)
+            if now == was:
+                reason = f"ptxas's output gets no shorter for {asked}: {was} instructions"
+            elif now > was * (1 - _HARDLY) and second > first:
+                less = f"{was} to {now} instructions"
+                reason = f"ptxas's output gets hardly shorter for {asked}: {less}"
         if reason:
             each.drop(number, reason)
             each.return_to(len(each.states) - 1)

@@ -7,7 +7,7 @@ in another way falls away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ class IterationCost:
         inside = cfg.indices(cfg.order if loop is None else cfg.in_order(loop.blocks))
         self._code = {at: cfg.instructions[at] for at in inside}
         self._computes = frozenset(at for at, i in self._code.items() if kind(i) is Kind.COMPUTE)
-        self._writers = writers(cfg.written, self._code)
+        self.writers = writers(cfg.written, self._code)
         # An add that reads one of these merges with it: `mul.wide` and `add` into IMAD.WIDE,
         # `shl` and `add` into LEA.
         self._products: set[Reg] = set()
@@ -60,12 +60,20 @@ class IterationCost:
         addresses, the results of the instructions `given` come from elsewhere, and the registers
         `kept` are needed besides."""
         needed = self._needed(moved, given, kept)
-        fused: set[Reg] = set()
-        total = 0.0
-        # Backwards, so that a sum is met before the product that it absorbs.
-        for at, instruction in reversed(self._code.items()):
-            if at in needed and at not in given and at in self._computes:
-                total += self._weight(at, instruction, fused)
+        return self._total(needed - given if given else needed)
+
+    def growing(self, moved: frozenset[int], kept: frozenset[str]) -> GrowingCost:
+        """The same, ready for fewer accesses that need no registers, and more registers."""
+        needed = self._needed(moved, frozenset(), kept)
+        return GrowingCost(self, needed, self._total(needed))
+
+    def of_more(self, needed: Set[int], new: Set[int]) -> float:
+        """What further instructions add to some that are needed."""
+        total = self._total(needed, new) if new else 0.0
+        # A product that was one with no sum may be one with a new one.
+        for at in {at for one in new if one in self._absorbs for at in self._absorbs[one]}:
+            if at in needed and not self._is_fused(at, needed) and self._is_fused(at, needed, new):
+                total -= self._weights[at]
         return total
 
     def is_hardly_less(self, saved: float, mode: str) -> bool:
@@ -109,13 +117,13 @@ class IterationCost:
         # everything they read. All writers of a register count, whichever reaches the reader: that
         # overestimates the loop before and after the change alike.
         needed = set(self._code.keys() - self._computes)
-        for reg, ats in self._writers.items():
+        for reg, ats in self.writers.items():
             if reg in self._live_out or reg.name in kept:
                 needed.update(ats)
 
         def sources(node: int) -> Iterable[int]:
             if node not in moved and node not in given:
-                return self._sources[node]
+                return self.sources[node]
             return self._registers_as_nodes(self._read(node, moved, given))
 
         return {node for node in reached(needed, sources) if node >= 0}
@@ -123,19 +131,19 @@ class IterationCost:
     @cached_property
     def _nodes(self) -> Mapping[Reg, int]:
         """Registers as nodes of a graph: below 0, since instructions have their positions."""
-        return {reg: -1 - number for number, reg in enumerate(self._writers)}
+        return {reg: -1 - number for number, reg in enumerate(self.writers)}
 
     def _registers_as_nodes(self, registers: Iterable[Reg]) -> tuple[int, ...]:
         return tuple([self._nodes[reg] for reg in registers if reg in self._nodes])
 
     @cached_property
-    def _sources(self) -> Mapping[int, Sequence[int]]:
+    def sources(self) -> Mapping[int, Sequence[int]]:
         """Of each instruction the registers that it reads, of each register what writes it. From
         instruction to instruction there are as many ways as both lists multiplied."""
         sources: dict[int, Sequence[int]] = {
             at: self._registers_as_nodes(self._cfg.read[at]) for at in self._code
         }
-        sources.update((self._nodes[reg], ats) for reg, ats in self._writers.items())
+        sources.update((self._nodes[reg], ats) for reg, ats in self.writers.items())
         return sources
 
     @cached_property
@@ -165,19 +173,102 @@ class IterationCost:
             return self._read_but_as_address(at)
         return self._cfg.read[at]
 
-    def _weight(self, at: int, instruction: Instruction, fused: set[Reg]) -> float:
-        """What ptxas makes of an instruction. The sum behind a product or shift is one with it."""
-        if at in self._offsets:
-            return 0.0
-        own = _alone(instruction.opcode, instruction.modifiers)
-        if own.absorbs:
+    # ------------------------------------------------------------ what ptxas makes of them
+
+    def _total(self, *needed: Set[int]) -> float:
+        """What ptxas makes of the instructions in the last one of some sets, all of which are
+        needed. A product or shift is one with the sum behind it."""
+        weights, may_fuse = self._weights, self._absorbed_by
+        return sum(
+            [
+                weights[at]
+                for at in needed[-1]
+                if at in weights and not (at in may_fuse and self._is_fused(at, *needed))
+            ]
+        )
+
+    def _is_fused(self, at: int, *needed: Set[int]) -> bool:
+        """Does a needed sum absorb each register that a product or shift sets?"""
+        return all(
+            any(not each.isdisjoint(sums) for each in needed) for sums in self._absorbed_by[at]
+        )
+
+    @cached_property
+    def _weights(self) -> Mapping[int, float]:
+        """What ptxas makes of each instruction by itself."""
+        weights = {}
+        for at in self._computes - self._offsets:
+            instruction = self._code[at]
+            own = _alone(instruction.opcode, instruction.modifiers)
+            weights[at] = own.weight
             products = self._products.intersection(self._cfg.read[at])
-            fused |= products
-            if products:
-                return 1.0 if products.isdisjoint(self._shifted) else 2.0  # LEA, LEA.HI.X
-        elif own.is_wide and fused.issuperset(self._cfg.written[at]):
-            return 0.0  # counted with the sum that absorbs it
-        return own.weight
+            if own.absorbs and products:
+                weights[at] = 1.0 if products.isdisjoint(self._shifted) else 2.0  # LEA, LEA.HI.X
+        return weights
+
+    @cached_property
+    def _absorbed_by(self) -> Mapping[int, tuple[frozenset[int], ...]]:
+        """For each operation on 64 bits that is no sum, and for each register that it sets: the
+        sums behind it that absorb a product or shift in that register."""
+        place = {at: number for number, at in enumerate(self._code)}
+        sums: dict[Reg, list[int]] = {}
+        for at in self._weights:
+            instruction = self._code[at]
+            if _alone(instruction.opcode, instruction.modifiers).absorbs:
+                for register in self._products.intersection(self._cfg.read[at]):
+                    sums.setdefault(register, []).append(at)
+        found = {}
+        for at in self._weights:
+            own = _alone(self._code[at].opcode, self._code[at].modifiers)
+            if own.is_wide and not own.absorbs:
+                behind = (sums.get(register, ()) for register in self._cfg.written[at])
+                found[at] = tuple(
+                    frozenset(one for one in each if place[one] > place[at]) for each in behind
+                )
+        return found
+
+    @cached_property
+    def _absorbs(self) -> Mapping[int, tuple[int, ...]]:
+        """The products and shifts that a sum absorbs."""
+        found: dict[int, list[int]] = {}
+        for at, sums in self._absorbed_by.items():
+            for one in frozenset[int]().union(*sums):
+                found.setdefault(one, []).append(at)
+        return {one: tuple(ats) for one, ats in found.items()}
+
+
+class GrowingCost:
+    """What is needed so far, and its `total` in instructions. Accesses that get their own addresses
+    back, and registers, need more."""
+
+    def __init__(self, cost: IterationCost, needed: set[int], total: float) -> None:
+        self._cost, self._needed, self.total = cost, needed, total
+
+    def with_addresses(self, accesses: Iterable[int]) -> Added:
+        """What is added by accesses whose addresses were not needed."""
+        sources = self._cost.sources
+        return self._with(source for at in accesses for source in sources[at])
+
+    def with_register(self, register: Reg) -> Added:
+        """What is added by a register that is needed besides."""
+        return self._with(self._cost.writers.get(register, ()))
+
+    def add(self, added: Added) -> None:
+        """Count it with the rest."""
+        self.total += added.cost
+        self._needed |= added.needed
+
+    def _with(self, start: Iterable[int]) -> Added:
+        found = reached(start, self._cost.sources.__getitem__, barred=self._needed)
+        new = {node for node in found if node >= 0}
+        return Added(self._cost.of_more(self._needed, new), new)
+
+
+class Added(Struct, frozen=True):
+    """Further instructions that are needed, and what they cost."""
+
+    cost: float
+    needed: set[int]
 
 
 class _Alone(Struct, frozen=True):

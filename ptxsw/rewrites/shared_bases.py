@@ -121,14 +121,12 @@ class Planner:
     def _improved(self) -> BasePlan:
         """A plan where a base stays whose own arithmetic costs no more than making it anew."""
         plan = self._plan(frozenset())
-        own, moved = set[int](), plan.accesses
-        cost = self._cost.of(moved, kept=plan.kept)
+        own, cost = set[int](), self._cost.growing(plan.accesses, plan.kept)
         for number in sorted(plan.prices, reverse=True):
-            less = moved - {m.access.index for m in self._bases[number].members}
-            more = self._cost.of(less, kept=plan.kept)
-            if more - cost <= plan.prices[number]:
+            more = cost.with_addresses(m.access.index for m in self._bases[number].members)
+            if more.cost <= plan.prices[number]:
                 own.add(number)
-                moved, cost = less, more
+                cost.add(more)
         return self._plan(frozenset(own)) if own else plan
 
     def _plan(self, own: frozenset[int]) -> BasePlan:
@@ -209,7 +207,7 @@ class Planner:
         """By region the base from which to make the others, where that is not the first one: the
         one whose own arithmetic takes least."""
         every = frozenset(m.access.index for base in self._bases for m in base.members)
-        without = self._cost.of(every)
+        without = self._cost.growing(every, frozenset())
         best: dict[Hashable, tuple[float, int]] = {}
         firsts: dict[Hashable, int] = {}
         for number, base in enumerate(self._bases):
@@ -218,7 +216,7 @@ class Planner:
             needed = Values(self._sums).early(lead.access.register, lead.access.index, at)
             if needed is None:
                 continue
-            price = self._cost.of(every, kept=frozenset({lead.access.register.name})) - without
+            price = without.with_register(lead.access.register).cost
             if lead.region not in best or price < best[lead.region][0]:
                 best[lead.region] = price, number
         first = {self._bases[n].lead.region: n for n in reversed(range(len(self._bases)))}

@@ -8,12 +8,15 @@ from random import Random
 import numpy as np
 import pytest
 
+from benchmarks.programs.program import HERE
 from benchmarks.programs.straight import STRAIGHT
 from ptxsw.cost.combined import Question
 from ptxsw.cost.counted import NotCounted, answers
 from ptxsw.cost.counted import tools as programs
 from ptxsw.driver.pipeline import Options, optimize
+from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
+from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.simt import launch
 from tests.cost.conftest import tools
 from tests.heads import head
@@ -452,3 +455,30 @@ def made_up(random: Random) -> str:
                      "add.s64 %rd54, %rd3, %rd53;", "ld.global.f32 %f2, [%rd54];",
                      "add.f32 %f1, %f1, %f2;"]  # fmt: skip
     return kernel("mov.u64 %rd40, 7;", *filter(None, body))
+
+
+# ---------------------------------------------------------------- prices
+
+
+@pytest.mark.parametrize(
+    "name", ["stencil27-unsigned", "fields", "life-long", "lbm", "wavelet-gcc"]
+)
+def test_what_is_needed_again_is_priced_as_if_it_had_been_from_the_start(name: str) -> None:
+    """Accesses that get their own addresses back one by one, of the kernel and of its loops."""
+    random = Random(1)
+    (function,) = parse((HERE / "ptx" / f"{name}.ptx").read_text()).kernels
+    cfg = build(function.body)
+    accesses = [at for at, i in enumerate(cfg.instructions) if i.opcode in ("ld", "st")]
+    for loop in (None, *cfg.loops.values()):
+        cost, moved = IterationCost(cfg, loop), frozenset(accesses)
+        inside = [at for at in accesses if loop is None or cfg.block_of[at] in loop.blocks]
+        growing = cost.growing(moved, frozenset())
+        for at in random.sample(inside, min(12, len(inside))):
+            moved -= {at}
+            growing.add(growing.with_addresses([at]))
+            assert growing.total == pytest.approx(cost.of(moved))
+            register = random.choice(list(cost.writers))
+            more = growing.with_register(register).cost
+            assert growing.total + more == pytest.approx(
+                cost.of(moved, kept=frozenset({register.name}))
+            )
