@@ -420,7 +420,7 @@ def test_where_nothing_can_be_gained_it_is_said_to_who_asks() -> None:
     ("path", "reason"),
     [
         (
-            operators()["jacobi-gcc"].path,
+            operators()["matvec-gcc"].path,
             "no index is extended or multiplied in the loop: its addresses are pointers already",
         ),
         (operators()["matvec-nvcc"].path, "the loop has only one access"),
