@@ -204,11 +204,11 @@ def _tests(
     new: New, one: ExtremeIndices, names: Sequence[str], lines: list[str]
 ) -> Iterator[tuple[str, str]]:
     """The comparisons of one index and its sizes."""
-    for size in one.sizes:
-        yield "le.u32", f"{_name(size, names)}, {one.largest}"
     index = _name(one.index, names)
     if one.most < (1 << 32) - 1:
         yield "le.u32", f"{index}, {one.most}"
+    for size in one.sizes:
+        yield "le.u32", f"{_name(size, names)}, {one.largest}"
     if one.below:
         low = ""
         for summand in one.below:

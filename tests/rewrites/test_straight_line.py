@@ -256,8 +256,8 @@ def test_one_test_serves_all_indices() -> None:
     result = rewritten(REWRITE, INDICES, arch="sm_50")
     lines = new_lines(INDICES, result)
     assert lines[:4] == [
-        "setp.le.u32 %sw_exact1, %r1, 536870912;",
-        "setp.le.and.u32 %sw_exact2, %r11, 2147483646, %sw_exact1;",
+        "setp.le.u32 %sw_exact1, %r11, 2147483646;",
+        "setp.le.and.u32 %sw_exact2, %r1, 536870912, %sw_exact1;",
         "@!%sw_exact2 bra $sw_slow1;",
         "ld.global.f32 %f12, [%rd23+8];",
     ]
