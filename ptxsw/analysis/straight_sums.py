@@ -5,8 +5,8 @@
     add.s64 %rd5, %rd8, %rd4;               in + 4·y·n + 4·x
 
 Sums and products are modulo 2^64, or 2^32, as registers are. Each version of a register
-(`flow.versions`) is a value of its own. What is loaded, or guarded, or meets where paths join, is
-an atom.
+(`flow.ssa_versions`) is a value of its own. What is loaded, or guarded, or meets where paths join,
+is an atom.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.dataflow import closure
-from ptxsw.flow.versions import Version, Versions
+from ptxsw.flow.ssa_versions import Version, Versions
 from ptxsw.ptx import isa
 from ptxsw.ptx.bits import wrapped
 from ptxsw.ptx.ir import Mem, Reg

@@ -18,9 +18,9 @@ from itertools import product
 from msgspec.structs import replace
 
 from ptxsw.analysis.traffic import is_copy
+from ptxsw.correctness.async_copy_lifetime import beyond, while_pending
 from ptxsw.correctness.data_race import Unordered, answered
-from ptxsw.correctness.intervals import Intervals
-from ptxsw.correctness.lasting import beyond, while_pending
+from ptxsw.correctness.may_happen_in_parallel import Intervals
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.touches import Touch, conflict, touches
 from ptxsw.correctness.verdict import Proof

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES
+from ptxsw.correctness.path_conditions import Ways
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.ways import Ways
 from ptxsw.facts.thread_columns import BlockColumns
 from ptxsw.ptx.ir import Instruction, Int, Operand
 from ptxsw.terms import op

@@ -5,12 +5,12 @@
     bar.sync 0;
     END: ret;
 
-If each branch that chooses between the next events (`choices`) is proved to go one way for all
-threads of a block, in the same iterations of the loops around it, then they are at the same barrier
-in the same iterations, or have ended: by induction, from one event to the next. Who ends early is
-missed by nobody: a barrier waits for those that live. But nothing orders what it did last with what
-the others do later. Who goes past a barrier and on, to where the paths meet again, has not ended
-early.
+If each branch that chooses between the next events (`control_dependence`) is proved to go one way
+for all threads of a block, in the same iterations of the loops around it, then they are at the same
+barrier in the same iterations, or have ended: by induction, from one event to the next. Who ends
+early is missed by nobody: a barrier waits for those that live. But nothing orders what it did last
+with what the others do later. Who goes past a barrier and on, to where the paths meet again, has
+not ended early.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import cached_property
 from math import prod
 
 from ptxsw.analysis.divergence import ends_at_once
-from ptxsw.correctness.choices import choosing
+from ptxsw.correctness.control_dependence import choosing
 from ptxsw.correctness.segments import (
     END,
     EXIT,

@@ -33,7 +33,7 @@ from ptxsw.correctness.barrier_counts import (
     operands_of,
 )
 from ptxsw.correctness.barriers import BlockBarriers, of_block
-from ptxsw.correctness.intervals import (
+from ptxsw.correctness.may_happen_in_parallel import (
     Found,
     Intervals,
     IterationFact,

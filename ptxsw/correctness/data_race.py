@@ -3,8 +3,8 @@
     st.shared.f32 [%r1], %f1;         tile[tid]
     ld.shared.f32 %f2, [%r2+4];       tile[tid + 1], which another thread may not have written
 
-`intervals` tells which accesses of a block nothing orders, `facts.two_threads` whether two threads
-may touch one byte there. Between blocks nothing orders plain accesses at all.
+`may_happen_in_parallel` tells which accesses of a block nothing orders, `facts.two_threads` whether
+two threads may touch one byte there. Between blocks nothing orders plain accesses at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.correctness.barriers import BlockBarriers
 from ptxsw.correctness.block_roles import Roles, roles_of
-from ptxsw.correctness.intervals import AHEAD, FIRST, SECOND, Intervals, IterationFact, TooMany
+from ptxsw.correctness.may_happen_in_parallel import (
+    AHEAD,
+    FIRST,
+    SECOND,
+    Intervals,
+    IterationFact,
+    TooMany,
+)
 from ptxsw.correctness.reasons import limits_of, proved_for, without_weaker
 from ptxsw.correctness.schedule_order import decides, in_step, in_step_before
 from ptxsw.correctness.subject import Subject

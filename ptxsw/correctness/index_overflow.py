@@ -16,15 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ptxsw.correctness.arrays import NO_ACCESS
-from ptxsw.correctness.first_rounds import first_rounds
+from ptxsw.correctness.first_iterations import first_rounds
 from ptxsw.correctness.kernel_values import KernelValues
 from ptxsw.correctness.large_sizes import SIZES, tried
 from ptxsw.correctness.narrow_indices import SUMS, WIDE, NarrowIndex, as_whole, indices
+from ptxsw.correctness.no_wrap_bounds import MOST_IN_GRID, WholeNumbers
 from ptxsw.correctness.preconditions import Preconditions
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.unfollowed import through_calls, why_unbounded
 from ptxsw.correctness.verdict import Assumption, Fault, Proof, Suspect
-from ptxsw.correctness.whole_numbers import MOST_IN_GRID, WholeNumbers
 from ptxsw.emulator.recurrences import LoopEntry
 from ptxsw.emulator.state import named
 from ptxsw.emulator.trace import Access, Trace

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.correctness.arrays import NO_ACCESS, Arrays, InArray, addresses
-from ptxsw.correctness.by_trying import offsets
 from ptxsw.correctness.kernel_values import KernelValues
-from ptxsw.correctness.loop_rounds import LoopRounds
+from ptxsw.correctness.loop_iterations import LoopRounds
+from ptxsw.correctness.offset_enumeration import offsets
 from ptxsw.correctness.preconditions import Preconditions
 from ptxsw.correctness.reasons import proved_for
 from ptxsw.correctness.subject import Subject

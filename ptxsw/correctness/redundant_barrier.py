@@ -29,7 +29,7 @@ from ptxsw.ptx import isa
 from ptxsw.report.source_places import SourcePlace
 
 if TYPE_CHECKING:
-    from ptxsw.correctness.runs_without import Runs
+    from ptxsw.correctness.barrier_removal import Runs
 
 RULE = "redundant-barrier"
 _WHAT = "Without this barrier, the kernel is still free of races."
@@ -68,7 +68,7 @@ def prove(subject: Subject) -> Proof:
 
 
 def _runs(subject: Subject) -> Runs:
-    from ptxsw.correctness.runs_without import Runs  # with numpy
+    from ptxsw.correctness.barrier_removal import Runs  # with numpy
 
     return Runs(subject)
 

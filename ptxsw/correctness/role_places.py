@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ptxsw.correctness.intervals import AHEAD, MOST_ROUNDS, IterationFact
+from ptxsw.correctness.may_happen_in_parallel import AHEAD, MOST_ROUNDS, IterationFact
 
 
 class Turns(NamedTuple):

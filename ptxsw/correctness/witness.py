@@ -1,8 +1,8 @@
 """Launches that show a fault: run in the interpreter, which names it or does not.
 
-A launch that the user gives is taken as it is. Others are invented (`natural`), for blocks of usual
-shapes unless one is declared. What one of them shows counts if it stands whatever a caller may
-choose (`promises`), and in blocks of all shapes that fit the kernel.
+A launch that the user gives is taken as it is. Others are invented (`caller_launches`), for blocks
+of usual shapes unless one is declared. What one of them shows counts if it stands whatever a caller
+may choose (`caller_contract`), and in blocks of all shapes that fit the kernel.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from time import thread_time
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw.correctness.address_provenance import Slices
 from ptxsw.correctness.barriers import of_block
+from ptxsw.correctness.caller_contract import SHORT, Promises
+from ptxsw.correctness.caller_launches import Natural
 from ptxsw.correctness.evidence import Key, Ran, ShownFault, run
-from ptxsw.correctness.natural import Natural
-from ptxsw.correctness.origins import Slices
-from ptxsw.correctness.promises import SHORT, Promises
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault, Proof
 from ptxsw.correctness.wording import fault_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxsw.correctness.address_provenance import Slices
 from ptxsw.correctness.drawing import between, line_of
 from ptxsw.correctness.evidence import ShownFault
-from ptxsw.correctness.origins import Slices
 from ptxsw.correctness.schedule_order import INDEPENDENT, in_step_before
 from ptxsw.correctness.subject import Subject
 from ptxsw.correctness.verdict import Fault

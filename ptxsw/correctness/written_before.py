@@ -20,11 +20,11 @@ from ptxsw.correctness.arrays import Arrays, InArray
 from ptxsw.correctness.barriers import meets_all, meets_warp
 from ptxsw.correctness.block_roles import roles_of
 from ptxsw.correctness.block_values import BlockValues
-from ptxsw.correctness.by_trying import offsets
 from ptxsw.correctness.kernel_values import KernelValues
-from ptxsw.correctness.loop_rounds import LoopRounds
+from ptxsw.correctness.loop_iterations import LoopRounds
+from ptxsw.correctness.offset_enumeration import offsets
+from ptxsw.correctness.path_conditions import Ways
 from ptxsw.correctness.subject import Subject
-from ptxsw.correctness.ways import Ways
 from ptxsw.emulator.trace import Access
 from ptxsw.facts.memory_objects import touched_bytes
 from ptxsw.facts.thread_columns import BlockColumns, threads_of

@@ -20,13 +20,13 @@ from ptxsw.analysis.coalescing import LINE
 from ptxsw.analysis.warp_roles import working_loops
 from ptxsw.cost.accesses import access_figures, unmeasured
 from ptxsw.cost.account import Account, Interval, exactly
-from ptxsw.cost.asked import asked, between
 from ptxsw.cost.bulk_copies import bulk_bytes
 from ptxsw.cost.executions import executed, fallback_blocks, placements
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import critical_path, latencies, of_machine_code
 from ptxsw.cost.machine_code import MachineKernel
 from ptxsw.cost.merged_accesses import as_made, by_width
+from ptxsw.cost.resource_demand import asked, between
 from ptxsw.cost.stalls import alone
 from ptxsw.cost.tensor import constants, tensor_in
 from ptxsw.cost.wavefronts import wavefronts_of

@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.coalescing import LANES, LINE, SECTOR, touched
 from ptxsw.cost.account import Account, Interval, exactly, greatest
-from ptxsw.cost.asked import asked
 from ptxsw.cost.estimate import iteration
 from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
 from ptxsw.cost.instructions import of_ptx
+from ptxsw.cost.resource_demand import asked
 from ptxsw.cost.tensor import tensor_times
 from ptxsw.findings.base import BEYOND, FETCH, WAVEFRONT, Saved, Scene, Site
 from ptxsw.report import model

@@ -17,7 +17,7 @@ from random import Random
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import SECTOR
-from ptxsw.cost.asked import lanes
+from ptxsw.cost.resource_demand import lanes
 from ptxsw.findings.base import Draft, Rule, Saved, Scene, Site, each
 from ptxsw.findings.cost import gain
 from ptxsw.findings.loop_work import is_plain_load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.coalescing import SECTOR
-from ptxsw.cost.asked import lanes
+from ptxsw.cost.resource_demand import lanes
 from ptxsw.findings.base import (
     BEYOND,
     FETCH,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from ptxsw.analysis.pointers import Pointers, pointers, unrelated
-from ptxsw.cost.asked import lanes
+from ptxsw.cost.resource_demand import lanes
 from ptxsw.findings.base import Draft, Scene, Site, plural, rule, these
 from ptxsw.findings.cost import gain, groups
 from ptxsw.flow.loop_exits import executes_every_iteration

@@ -14,7 +14,7 @@ from math import prod
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES, SECTOR
-from ptxsw.cost.asked import lanes
+from ptxsw.cost.resource_demand import lanes
 from ptxsw.findings.base import Draft, Saved, Scene, Site, each, rule
 from ptxsw.findings.cost import Group, gain, groups
 from ptxsw.findings.loop_work import is_plain_load

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ptxsw.findings.base import Draft, Rule, Scene, each, plural, quarters, rule
 from ptxsw.findings.cost import Group, dense, groups, lost
 from ptxsw.findings.fields_apart import fields_apart, whole_struct
-from ptxsw.findings.other_way_round import transposed, turned_index
 from ptxsw.findings.strides import OpenStride, open_stride
+from ptxsw.findings.transposed_arrays import transposed, turned_index
 from ptxsw.findings.turned_tile import through_tile
 
 _FAR = 512  # bytes: a stride of this size is that of a row

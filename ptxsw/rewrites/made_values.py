@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ptxsw.analysis.straight_sums import StraightSums
 from ptxsw.codegen.lower_straight_line import MadeValue, Summand, Value
-from ptxsw.flow.versions import Version
+from ptxsw.flow.ssa_versions import Version
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
 from ptxsw.terms.polynomial import Monomial, Polynomial

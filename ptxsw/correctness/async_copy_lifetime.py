@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.correctness.intervals import (
+from ptxsw.correctness.may_happen_in_parallel import (
     AHEAD,
     HERE,
     MOST_ROUNDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxsw.correctness.kernel_values import KernelValues
-from ptxsw.correctness.loop_rounds import LoopRounds
+from ptxsw.correctness.loop_iterations import LoopRounds
 from ptxsw.facts.grid import AXES
 from ptxsw.facts.thread_columns import BlockColumns, threads_of
 from ptxsw.terms.evaluate import Column

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxsw.flow.cfg import build
-from ptxsw.flow.versions import Versions
+from ptxsw.flow.ssa_versions import Versions
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Reg
 from tests.rewrites.pair import kernel

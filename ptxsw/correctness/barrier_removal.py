@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from time import thread_time
 
+from ptxsw.correctness.caller_launches import Natural
 from ptxsw.correctness.evidence import Raced, raced
-from ptxsw.correctness.natural import Natural
 from ptxsw.correctness.subject import Subject
 from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module

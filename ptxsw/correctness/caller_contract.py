@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw.correctness.address_provenance import MadeOf, Slices
+from ptxsw.correctness.caller_launches import Natural
 from ptxsw.correctness.evidence import Ran, ShownFault
-from ptxsw.correctness.natural import Natural
-from ptxsw.correctness.origins import MadeOf, Slices
 from ptxsw.simt.state import Livelock, MemoryFault
 from ptxsw.verify.launches import Launch
 

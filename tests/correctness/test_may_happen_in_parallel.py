@@ -6,7 +6,13 @@ from random import Random
 
 import pytest
 
-from ptxsw.correctness.intervals import AHEAD, FIRST, Intervals, IterationFact, UnorderedPair
+from ptxsw.correctness.may_happen_in_parallel import (
+    AHEAD,
+    FIRST,
+    Intervals,
+    IterationFact,
+    UnorderedPair,
+)
 from ptxsw.correctness.segments import EXIT
 from tests.correctness.random_flow import Visit, barriers, program, thread, unordered
 
