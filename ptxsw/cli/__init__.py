@@ -45,7 +45,8 @@ def run() -> None:
         try:
             call()
         finally:
-            sys.stdout.flush()  # here it is found out that a disk is full
+            if not sys.stdout.closed:  # as by an editor that leaves
+                sys.stdout.flush()  # here it is found out that a disk is full
     except (CommandError, PtxError) as error:
         _fail(str(error))
     except _Interrupted:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -131,7 +132,7 @@ class Server(LanguageServer):
             yield
         finally:
             ended = True
-            if token in self.work_done_progress.tokens:
+            if token in self.work_done_progress.tokens and not sys.stdout.closed:  # the editor left
                 self.work_done_progress.end(token, lsp.WorkDoneProgressEnd())
 
     def _show(self, uri: str, path: str, findings: Sequence[FoundInFile]) -> None:

@@ -4,8 +4,11 @@ and `ptxsw lsp` as it is installed."""
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -209,6 +212,53 @@ def test_a_buffer_is_edited_and_not_saved(tmp_path: Path) -> None:
             assert await editor.client.text_document_hover_async(asked) is None
 
     in_editor(tmp_path, does)
+
+
+@pytest.mark.parametrize("shutdown", [True, False])
+def test_an_editor_leaves_while_a_check_is_in_progress(tmp_path: Path, shutdown: bool) -> None:
+    """The server ends at once, and the check with it."""
+    path, begun, left = tmp_path / "k.ptx", tmp_path / "begun", tmp_path / "left"
+    path.write_text(STRIDED)
+    words = f"touch {begun}; sleep 60; touch {left}"
+    capabilities = {"window": {"workDoneProgress": True}}
+    options = {"command": ["sh", "-c", words]}
+    item = {"uri": path.as_uri(), "languageId": "ptx", "version": 1, "text": STRIDED}
+    asked: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize",
+         "params": {"capabilities": capabilities, "initializationOptions": options}},
+        {"method": "initialized", "params": {}},
+        {"method": "textDocument/didOpen", "params": {"textDocument": item}},
+    ]  # fmt: skip
+    server = subprocess.Popen(
+        [sys.executable, "-m", "ptxsw", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert server.stdin is not None and server.stdout is not None
+
+    def send(*messages: dict[str, Any]) -> None:
+        assert server.stdin is not None
+        for message in messages:
+            text = json.dumps({"jsonrpc": "2.0", **message}).encode()
+            server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
+        server.stdin.flush()
+
+    send(*asked)
+    token = None
+    while token is None:  # the question whether progress may be shown
+        line = server.stdout.readline()
+        assert line
+        length = int(line.removeprefix(b"Content-Length: ")) if line[:1] == b"C" else 0
+        while length and server.stdout.readline().strip():
+            pass
+        said = json.loads(server.stdout.read(length)) if length else {}
+        token = said.get("params", {}).get("token")
+    send({"id": said["id"], "result": None})
+    while not begun.exists():
+        time.sleep(0.05)
+    send(*([{"id": 2, "method": "shutdown"}] if shutdown else []), {"method": "exit"})
+    _, errors = server.communicate(timeout=WAIT)
+    assert (server.returncode, errors) == (0, b"")
+    assert not left.exists()
 
 
 def test_arguments_that_check_does_not_know(tmp_path: Path) -> None:
