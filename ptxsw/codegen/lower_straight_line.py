@@ -32,7 +32,7 @@ class Summand(Struct, frozen=True):
     sign: str = ""
 
 
-class MadeValue(Struct, frozen=True):
+class MaterializedValue(Struct, frozen=True):
     """A value that is made before instruction `at`: what the later instruction `hoisted` computes,
     with other values as some of its `operands`, by their numbers; or the product of `factors`,
     where there are any; or the sum of the summands. One summand of factor 1 alone is a copy."""
@@ -70,7 +70,7 @@ class SharedBases(Struct, frozen=True):
     twice, its last one included, and what is made for the test comes first: `tested` values."""
 
     moved: tuple[tuple[int, Value, int], ...]
-    made: tuple[MadeValue, ...]
+    made: tuple[MaterializedValue, ...]
     stretch: tuple[int, int] = (0, 0)
     extremes: tuple[ExtremeIndices, ...] = ()
     tested: int = 0
@@ -106,7 +106,7 @@ def write(builder: Builder, text: str, bases: SharedBases) -> None:
 
 
 def _hoisted(
-    builder: Builder, text: str, value: MadeValue, names: Sequence[str], lines: list[str],
+    builder: Builder, text: str, value: MaterializedValue, names: Sequence[str], lines: list[str],
     fast: Insertions,
 ) -> str:  # fmt: skip
     """The register that an instruction sets which is made earlier; it becomes a move."""
@@ -137,7 +137,7 @@ def _name(value: Value, names: Sequence[str]) -> str:
 # ---------------------------------------------------------------- values
 
 
-def _made(new: New, value: MadeValue, names: Sequence[str], lines: list[str]) -> str:
+def _made(new: New, value: MaterializedValue, names: Sequence[str], lines: list[str]) -> str:
     """The register of a value; `lines` get what makes it."""
     bits = f"b{value.width}"
     if value.factors:

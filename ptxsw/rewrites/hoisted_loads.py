@@ -26,7 +26,8 @@ from ptxsw.emulator.budget import PLANNING
 from ptxsw.emulator.trace import Access
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
-from ptxsw.rewrites.available_loads import NAME, Pairs, Stores
+from ptxsw.rewrites.access_groups import AccessGroups, is_constant
+from ptxsw.rewrites.available_loads import NAME
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.hoist_obstacles import hazard
 
@@ -35,17 +36,17 @@ _DEEPEST = 4  # branches behind each other
 
 
 def hoisted_loads(
-    kernel: Kernel, same_bytes: Sequence[Sequence[Access]], used: frozenset[int]
+    kernel: Kernel, groups: AccessGroups, used: frozenset[int]
 ) -> Iterator[Change | Refusal]:
-    """The loads that are made before a branch, and why others are not; `same_bytes` are the groups
-    of accesses to the same bytes. Other changes need those `used` where they stand."""
+    """The loads that are made before a branch, and why others are not. Other changes
+    need those `used` where they stand."""
     if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
         return
-    arms = _Arms(kernel, same_bytes)
-    for accesses in same_bytes:
+    busy = _VeryBusyLoads(groups)
+    for accesses in (*groups.written, *groups.constant):
         loads = [a for a in accesses if a.kind == "load" and a.index not in used]
         if 2 <= len(loads) <= _MOST_ALIKE:
-            yield from arms.of(loads)
+            yield from busy.of(loads)
 
 
 class _Way(NamedTuple):
@@ -56,12 +57,11 @@ class _Way(NamedTuple):
     computed: tuple[int, ...]
 
 
-class _Arms:
-    """The branches of one kernel, and what is loaded behind them."""
+class _VeryBusyLoads:
+    """The branches of one kernel behind which every way makes the same load."""
 
-    def __init__(self, kernel: Kernel, same_bytes: Sequence[Sequence[Access]]) -> None:
-        self.kernel, self.cfg = kernel, kernel.trace.cfg
-        self.stores, self.pairs = Stores(kernel, None), Pairs(kernel, same_bytes)
+    def __init__(self, groups: AccessGroups) -> None:
+        self.groups, self.kernel, self.cfg = groups, groups.kernel, groups.cfg
         self.reason = ""  # why the last way that was looked at makes no load
 
     def of(self, loads: Sequence[Access]) -> Iterator[Change | Refusal]:
@@ -139,11 +139,11 @@ class _Arms:
         return None if found is None or any(reg.scope for reg in found[1]) else found[0]
 
     def _stands_in_the_way(self, at: int, load: int) -> bool:
-        instruction, access = self.cfg.instructions[at], self.stores.access_at.get(at)
+        instruction, access = self.cfg.instructions[at], self.groups.stores.access_at.get(at)
         reason = hazard(instruction, access is not None)
-        constant = "nc" in self.cfg.instructions[load].modifiers
+        constant = is_constant(self.groups.stores.access_at[load])
         here = [range(at, at + 1)]
-        if reason is None and not constant and self.stores.in_spans(load, load, here):
+        if reason is None and not constant and self.groups.stores.in_spans(load, load, here):
             reason = "may write its bytes first"
         if reason is not None:
             self.reason = f"{instruction.name} (line {self.kernel.line(at)}) {reason}"
@@ -151,4 +151,4 @@ class _Arms:
 
     def _alike(self, loads: Sequence[Access]) -> bool:
         """Can one load stand for all?"""
-        return all(self.pairs.fits(loads[0], other) for other in loads[1:])
+        return all(self.groups.fits(loads[0], other) for other in loads[1:])

@@ -52,22 +52,22 @@ class LoadElimination:
         if (options.scheme, options.form) != ("auto", "auto"):
             yield from joint.find(kernel) if leads(self.name, kernel) else ()
             return
-        from ptxsw.rewrites.available_loads import available_loads, same_bytes
+        from ptxsw.rewrites.access_groups import AccessGroups
+        from ptxsw.rewrites.available_loads import available_loads
         from ptxsw.rewrites.hoisted_loads import hoisted_loads
         from ptxsw.rewrites.partial_loads import joined_loads
 
-        meeting = same_bytes(kernel.trace)
-        kept: list[Change | Refusal] = list(available_loads(kernel, meeting))
+        groups = AccessGroups(kernel)
+        kept: list[Change | Refusal] = list(available_loads(kernel, groups))
         planned = list(joint.find(kernel)) if leads(self.name, kernel) else []
         served = {one.at for one in (*kept, *planned) if isinstance(one, Change)}
-        joined = list(joined_loads(kernel, meeting, frozenset(served)))
+        joined = list(joined_loads(kernel, groups, frozenset(served)))
         at_joins = {one.at for one in joined}
         kept = [*(one for one in kept if one.at not in at_joins), *joined]
         # A load that stands for others stays where it is.
         changes = [one for one in (*kept, *planned) if isinstance(one, Change)]
         used = frozenset(at for change in changes for at in _used(change))
-        meeting += same_bytes(kernel.trace, constant=True)
-        before = list(hoisted_loads(kernel, meeting, used))
+        before = list(hoisted_loads(kernel, groups, used))
         moved = {at for one in before if isinstance(one, Change) for at in one.replaces}
         kept = [*(one for one in kept if one.at not in moved), *before]
         served = {one.at for one in kept if isinstance(one, Change)}

@@ -27,7 +27,8 @@ from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg
-from ptxsw.rewrites.available_loads import NAME, Pairs, Stores
+from ptxsw.rewrites.access_groups import AccessGroups
+from ptxsw.rewrites.available_loads import NAME
 from ptxsw.rewrites.base import Kernel
 
 _MOST_PREDECESSORS = 8
@@ -36,17 +37,17 @@ MOVED = "other paths would still load it: no load is saved for certain; force mo
 
 
 def joined_loads(
-    kernel: Kernel, same_bytes: Sequence[Sequence[Access]], served: frozenset[int]
+    kernel: Kernel, groups: AccessGroups, served: frozenset[int]
 ) -> Iterator[Change | Refusal]:
     """The loads that can take a value from the paths that join before them, except those `served`
-    by one source on every path; `same_bytes` are the groups of accesses to the same bytes."""
+    by one source on every path."""
     cfg = kernel.trace.cfg
     if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
         return
-    if not same_bytes:
+    if not groups.written:
         return
     builder = Builder(kernel.text, kernel.function, cfg.instructions)
-    for detail in sorted(_Joins(kernel, same_bytes).find(served), key=lambda each: each.at):
+    for detail in sorted(_Joins(groups).find(served), key=lambda each: each.at):
         if detail.predecessors and kernel.options.mode != "force":
             yield Refusal(NAME, detail.at, MOVED)
             continue
@@ -60,13 +61,12 @@ def joined_loads(
 class _Joins:
     """The joins of one kernel."""
 
-    def __init__(self, kernel: Kernel, same_bytes: Sequence[Sequence[Access]]) -> None:
-        self.cfg = kernel.trace.cfg
-        self.pairs, self.stores = Pairs(kernel, same_bytes), Stores(kernel, None)
+    def __init__(self, groups: AccessGroups) -> None:
+        self.groups, self.cfg = groups, groups.cfg
 
     def find(self, served: frozenset[int]) -> Iterator[JoinedLoad]:
         """The loads that can be joined."""
-        for accesses in self.pairs.same_bytes:
+        for accesses in self.groups.written:
             if len(accesses) > _MOST_ALIKE:
                 continue
             for access in accesses:
@@ -115,15 +115,15 @@ class _Joins:
         end = self.cfg.blocks[predecessor].end - 1
         start = self.cfg.blocks[self.cfg.block_of[load.index]].start
         passed = range(end, end + 1), range(start, load.index)
-        if self.pairs.is_cut(passed):
+        if self.groups.is_cut(passed):
             return None
         on_path = [a for a in alike if a is not load and self._is_on(a, predecessor, end)]
         last = [a for a in on_path if all(self._before(other, a) for other in on_path)]
-        if not last or not self.pairs.fits(last[0], load):
+        if not last or not self.groups.fits(last[0], load):
             return None
         source = last[0].index
-        spans = [*self.pairs.paths.between(source, end), *passed]
-        if self.pairs.is_cut(spans) or self.stores.in_spans(load.index, source, spans):
+        spans = [*self.groups.paths.between(source, end), *passed]
+        if self.groups.is_cut(spans) or self.groups.stores.in_spans(load.index, source, spans):
             return None
         return source
 
@@ -135,7 +135,7 @@ class _Joins:
         return (
             self.cfg.dominates(above, predecessor)
             and self.cfg.loops_around(above) == self.cfg.loops_around(predecessor)
-            and self.pairs.paths.same_instance(access.index, end) is None
+            and self.groups.paths.same_instance(access.index, end) is None
         )
 
     def _before(self, one: Access, other: Access) -> bool:

@@ -17,7 +17,7 @@ from ptxsw.analysis.straight_sums import StraightAccess, StraightSums, wrapped_a
 from ptxsw.codegen.lower_straight_line import FARTHEST, Value
 from ptxsw.ptx.bits import wrapped
 from ptxsw.rewrites.iteration_cost import IterationCost
-from ptxsw.rewrites.made_values import WIDE, Values, before
+from ptxsw.rewrites.materialized_values import WIDE, MaterializedValues, before
 from ptxsw.terms.polynomial import Polynomial
 
 MOST_BASES = 128
@@ -75,7 +75,7 @@ class BasePlan(Struct):
     """What is made, by region: the values, and the accesses with their new addresses. `price` are
     the instructions that it adds, `moved` the accesses that need their own addresses no more."""
 
-    values: dict[Hashable, Values] = field(default_factory=dict)
+    values: dict[Hashable, MaterializedValues] = field(default_factory=dict)
     moved: dict[Hashable, list[tuple[int, Value, int]]] = field(default_factory=dict)
     price: float = 0.0
     prices: dict[int, float] = field(default_factory=dict)  # of bases, by number
@@ -102,7 +102,7 @@ class Planner:
 
     def __init__(
         self, sums: StraightSums, places: Iterable[PlacedAccess], cost: IterationCost,
-        begun: Mapping[Hashable, Callable[[], Values]],
+        begun: Mapping[Hashable, Callable[[], MaterializedValues]],
     ) -> None:  # fmt: skip
         self._sums, self._cost, self._begun = sums, cost, begun
         self._bases = _bases(sums, places)
@@ -136,7 +136,9 @@ class Planner:
         for number, base in enumerate(self._bases):
             region = base.lead.region
             if region not in plan.values:
-                plan.values[region] = self._begun.get(region, partial(Values, self._sums))()
+                plan.values[region] = self._begun.get(
+                    region, partial(MaterializedValues, self._sums)
+                )()
                 near = given[region] = []
                 if region in self._roots:
                     near.append(self._early(self._roots[region], base, plan.values[region]))
@@ -161,7 +163,7 @@ class Planner:
         return plan
 
     def _derived(
-        self, number: int, values: Values, near: Sequence[tuple[int, _Given]]
+        self, number: int, values: MaterializedValues, near: Sequence[tuple[int, _Given]]
     ) -> tuple[float, _Given] | None:
         """A base made from the one from which that is cheapest."""
         base = self._bases[number]
@@ -196,7 +198,7 @@ class Planner:
             self._apart[a, b] = wrapped_at(width, distance)
         return self._apart[a, b]
 
-    def _early(self, number: int, first: _Base, values: Values) -> tuple[int, _Given]:
+    def _early(self, number: int, first: _Base, values: MaterializedValues) -> tuple[int, _Given]:
         """A base whose arithmetic is made before that of the first one of its region."""
         lead, at = self._bases[number].lead, first.lead.access.index
         value = values.early(lead.access.register, lead.access.index, at)
@@ -213,7 +215,9 @@ class Planner:
         for number, base in enumerate(self._bases):
             lead = base.lead
             at = firsts.setdefault(lead.region, lead.access.index)
-            needed = Values(self._sums).early(lead.access.register, lead.access.index, at)
+            needed = MaterializedValues(self._sums).early(
+                lead.access.register, lead.access.index, at
+            )
             if needed is None:
                 continue
             price = without.with_register(lead.access.register).cost
@@ -222,7 +226,7 @@ class Planner:
         first = {self._bases[n].lead.region: n for n in reversed(range(len(self._bases)))}
         return {region: n for region, (_, n) in best.items() if first[region] != n}
 
-    def _kept(self, base: _Base, values: Values) -> _Given:
+    def _kept(self, base: _Base, values: MaterializedValues) -> _Given:
         """A base in the register of its first access, or in a copy where that is set again."""
         lead = base.lead
         value = values.lasting(lead.access.register, lead.access.index)

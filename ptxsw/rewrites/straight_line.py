@@ -35,7 +35,7 @@ from ptxsw.ptx.bits import wrapped
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
 from ptxsw.rewrites.iteration_cost import IterationCost
-from ptxsw.rewrites.made_values import Values
+from ptxsw.rewrites.materialized_values import MaterializedValues
 from ptxsw.rewrites.shared_bases import BasePlan, PlacedAccess, Planner
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
@@ -217,7 +217,7 @@ class StraightLine:
 
     def _is_there(self, families: Sequence[_Family], at: int) -> bool:
         """Are all indices and sizes that are tested in registers, or can they be?"""
-        values = Values(self.sums)
+        values = MaterializedValues(self.sums)
         return all(
             self._value(family.index, at) is not None
             and all(
@@ -286,7 +286,7 @@ class StraightLine:
 
     def _are_sizes(self, apart: Polynomial, start: int) -> bool:
         """Are there registers for what two indices differ by, or can there be?"""
-        values = Values(self.sums)
+        values = MaterializedValues(self.sums)
         return all(
             not size
             or (
@@ -297,7 +297,7 @@ class StraightLine:
         )
 
     def _value(self, index: Term, at: int) -> Value | None:
-        return Values(self.sums).find(32, self.sums.polynomial(index), at)
+        return MaterializedValues(self.sums).find(32, self.sums.polynomial(index), at)
 
     def _claims(self, family: _Family) -> Iterator[Term]:
         """What the test finds to hold."""
@@ -309,9 +309,9 @@ class StraightLine:
         yield terms.ule(family.index, terms.const(family.limit, 32))
         yield terms.ule(low, family.index)
 
-    def _begun(self, test: _Tested) -> Values:
+    def _begun(self, test: _Tested) -> MaterializedValues:
         """The values of a stretch, those for its test first."""
-        values = Values(self.sums)
+        values = MaterializedValues(self.sums)
         for family in test.families:
             index = values.find(32, self.sums.polynomial(family.index), test.stretch[0])
             values.needed.add(str(index))
@@ -319,7 +319,7 @@ class StraightLine:
                 values.value(32, Polynomial.of([(size, 1)]), test.stretch[0])
         return values
 
-    def _extremes(self, test: _Tested, values: Values) -> Iterator[ExtremeIndices]:
+    def _extremes(self, test: _Tested, values: MaterializedValues) -> Iterator[ExtremeIndices]:
         start = test.stretch[0]
         for family in test.families:
             index = values.find(32, self.sums.polynomial(family.index), start)

@@ -1,4 +1,4 @@
-"""Values that are made for addresses: strides, sums of them, and arithmetic that is made earlier.
+"""Materialized values: strides, sums of them, and arithmetic that is made earlier, for addresses.
 
 What a register of the text, or an earlier one of these, holds already is not made again. Prices are
 instructions of SASS.
@@ -7,7 +7,7 @@ instructions of SASS.
 from __future__ import annotations
 
 from ptxsw.analysis.straight_sums import StraightSums
-from ptxsw.codegen.lower_straight_line import MadeValue, Summand, Value
+from ptxsw.codegen.lower_straight_line import MaterializedValue, Summand, Value
 from ptxsw.flow.ssa_versions import Version
 from ptxsw.ptx.ir import Reg
 from ptxsw.terms import op
@@ -21,12 +21,12 @@ Priced = tuple[float, Value]
 """What a value costs, and the value."""
 
 
-class Values:
+class MaterializedValues:
     """The values of one region that are made for addresses."""
 
     def __init__(self, sums: StraightSums) -> None:
         self._sums = sums
-        self.made: list[MadeValue] = []
+        self.made: list[MaterializedValue] = []
         self.needed: set[str] = set()  # registers of the text, besides
         self._known: dict[tuple[int, Polynomial], list[int]] = {}
 
@@ -58,7 +58,7 @@ class Values:
             parts.append(summand)
         if dry:
             return total, -1
-        made = MadeValue(at, width, tuple(parts))
+        made = MaterializedValue(at, width, tuple(parts))
         return total, self._add(width, wanted, made) if first is None else self._append(made)
 
     def find(self, width: int, wanted: Polynomial, at: int) -> Value | None:
@@ -74,7 +74,7 @@ class Values:
         if register in self._sums.cfg.sole_writers:
             return register.name
         width = self._sums.value(register, at).width
-        return self._append(MadeValue(at, width, (Summand(1, register.name),)))
+        return self._append(MaterializedValue(at, width, (Summand(1, register.name),)))
 
     def early(self, register: Reg, index: int, at: int) -> Value | None:
         """What an instruction finds in a register, where an earlier one of the same block stands:
@@ -114,7 +114,7 @@ class Values:
             if number and isinstance(operand, Reg) and versions.at(operand, version) in done
         ]
         value = self._sums.left(version)
-        made = MadeValue(at, value.width, hoisted=version, operands=tuple(operands))
+        made = MaterializedValue(at, value.width, hoisted=version, operands=tuple(operands))
         return self._add(value.width, self._sums.polynomial(value), made)
 
     def _product(self, width: int, wanted: Polynomial, at: int, dry: bool) -> Priced | None:
@@ -125,7 +125,7 @@ class Values:
                 return None
             total += part[0] + self._price_of_product(width)
             names.append(part[1])
-        made = MadeValue(at, width, factors=tuple(names))
+        made = MaterializedValue(at, width, factors=tuple(names))
         return total, -1 if dry else self._add(width, wanted, made)
 
     def _price_of_product(self, width: int) -> float:
@@ -159,7 +159,7 @@ class Values:
             known = self.find(width, Polynomial.of([(others, size)]), at) if others else None
             other = self.find(width, Polynomial.atom(factor), at)
             if known is not None and other is not None:
-                made = MadeValue(at, width, factors=(known, other))
+                made = MaterializedValue(at, width, factors=(known, other))
                 price = self._price_of_product(width)
                 return price, -1 if dry else self._add(width, wanted, made)
         if width == 64 and _is_index(monomial):
@@ -168,7 +168,7 @@ class Values:
         if one is None or size == 1:
             return one
         step = WIDE if width == 64 else 1.0
-        made = MadeValue(at, width, (Summand(size, one[1]),))
+        made = MaterializedValue(at, width, (Summand(size, one[1]),))
         return one[0] + step, -1 if dry else self._add(width, wanted, made)
 
     def _extended(
@@ -180,16 +180,16 @@ class Values:
         if narrow is None or size >= 1 << 31:
             return None
         sign = "s" if atom.kind is op.SEXT else "u"
-        made = MadeValue(at, width, (Summand(size, narrow[1], sign),))
+        made = MaterializedValue(at, width, (Summand(size, narrow[1], sign),))
         wanted = Polynomial.of([(monomial, size)])
         return narrow[0] + WIDE, -1 if dry else self._add(width, wanted, made)
 
-    def _add(self, width: int, value: Polynomial, made: MadeValue) -> int:
+    def _add(self, width: int, value: Polynomial, made: MaterializedValue) -> int:
         number = self._append(made)
         self._known.setdefault((width, value), []).append(number)
         return number
 
-    def _append(self, made: MadeValue) -> int:
+    def _append(self, made: MaterializedValue) -> int:
         self.made.append(made)
         return len(self.made) - 1
 
