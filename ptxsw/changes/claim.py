@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ptxsw.terms.node import Term
 
-Relation = Literal["is", "implies", "true", "stored", "overwritten"]
+Relation = Literal["is", "loaded", "implies", "true", "stored", "overwritten"]
 
 
 class Claim(Struct, frozen=True):
@@ -33,6 +33,10 @@ class Claim(Struct, frozen=True):
 
     What `code` leaves in `value` is "true" of the first text alone; `register` is empty then.
 
+    Where the memories differ, "is" speaks of the first text's, and what is "loaded" is loaded from
+    the second's. `code` may also read registers that only the second text has, of which other
+    claims tell, if it declares them.
+
     With `where`, a predicate of the second text, it is said of a register only where that holds.
     """
 
@@ -43,7 +47,7 @@ class Claim(Struct, frozen=True):
     declare: str = ""
     """The declarations that `code` needs."""
     relation: Relation = "is"
-    """"is", "implies", "stored", "overwritten" or "true", as above."""
+    """"is", "loaded", "implies", "stored", "overwritten" or "true", as above."""
     where: str = ""
 
     @property

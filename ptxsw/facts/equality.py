@@ -35,7 +35,8 @@ def _commutes(a: Term) -> bool:
 class Equality:
     """Compares terms of one table. `unwraps`, where that may be assumed, notes that signed sums do
     not overflow. `by_bounds` tells more of sums, while it is set, and `unwritten` names bytes that
-    nobody writes: the space, the first one's place, and how many. Where the solver has found values
+    nobody writes: the space, the first one's place, and how many; `accessed` in the same way what
+    an access goes to. Where the solver has found values
     for which the last terms that were compared differ, they are the `prover`'s example."""
 
     def __init__(self, prover: Prover, unwraps: Callable[[], None] | None = None) -> None:
@@ -48,6 +49,7 @@ class Equality:
         self._cases = 0  # into which it was divided
         self.by_bounds: SameSum | None = None
         self.unwritten: frozenset[tuple[str, Term, int]] = frozenset()
+        self.accessed: frozenset[tuple[str, Term, int]] = frozenset()
 
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
@@ -90,7 +92,7 @@ class Equality:
 
     def _is_known(self, a: Term, b: Term) -> bool:
         """Has a comparison shown that two values are the same in all cases?"""
-        always = self._whole, self.by_bounds, self.unwritten
+        always = self._whole, self.by_bounds, self.unwritten, self.accessed
         return bool(self._answers.get((a, b, *always)) or self._answers.get((b, a, *always)))
 
     def _same(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
@@ -101,7 +103,7 @@ class Equality:
         if self._is_known(a, b):
             return True
         # All that an answer rests on beside the terms; `unwritten` differs from path to path.
-        key = (a, b, given, self.by_bounds, self.unwritten)
+        key = (a, b, given, self.by_bounds, self.unwritten, self.accessed)
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answers[key] = self._compared(a, b, given, depth)
@@ -133,6 +135,8 @@ class Equality:
         if places is not None and self._same(*places, given, depth + 1):
             return True
         if op.ITE in (a.kind, b.kind) and depth < _MAX_DEPTH:
+            if self._forwarded(a, b, given, depth) or self._forwarded(b, a, given, depth):
+                return True
             return self._case_by_case(a, b, given, depth)
         if sums and self._unwrapped(a, b):
             return True
@@ -167,6 +171,41 @@ class Equality:
                 if same_kind and self._is_unwritten(space, lasting.args[0], size):
                     return self._same(lasting.args[0], other.args[0], given, depth + 1)
         return False
+
+    def _forwarded(self, load: Term, choice: Term, given: tuple[Term, ...], depth: int) -> bool:
+        """Is one side a load behind stores to one place that may be its own, and the other a choice
+        by whether it is? All are as wide and lie at multiples of that, as every access does: so
+        they have all bytes in common, or none."""
+        if not (self.accessed and is_load(load) and choice.kind is op.ITE and load.value[0][3]):
+            return False
+        (_, space, epoch, stores), own = load.value
+        place, *written = load.args
+        size, target, value = load.width // 8, written[-3], written[-2]  # the last one's
+        accessed = {(space, place, size), (space, target, size)} <= self.accessed
+        alike = {*stores, *written[::3], *written[2::3]}
+        always = self._terms.const(1, 1)
+        if space != "global" or not accessed or alike != {("global", size), target, always}:
+            return False
+        before = self._terms.apply(("load", space, epoch, ()), load.width, (place,), own)
+        condition, yes, no = choice.args
+        if condition.kind is op.NOT:
+            (condition,), yes, no = condition.args, no, yes
+        return (
+            condition.kind is op.EQ
+            and condition.args[0].width == place.width
+            and self._differ_alike(condition.args, (place, target), given, depth)
+            and self._same(yes, value, given, depth + 1)
+            and self._same(no, before, given, depth + 1)
+        )
+
+    def _differ_alike(
+        self, one: Sequence[Term], other: Sequence[Term], given: tuple[Term, ...], depth: int
+    ) -> bool:
+        """Are two values the same if two others are?"""
+        a, b = (self._terms.sub(*pair) for pair in (one, other))
+        return self._same(a, b, given, depth + 1) or self._same(
+            a, self._terms.neg(b), given, depth + 1
+        )
 
     def _is_unwritten(self, space: str, place: Term, size: int) -> bool:
         for whose, begin, count in self.unwritten:

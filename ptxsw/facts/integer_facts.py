@@ -24,6 +24,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, ones, split, walk
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.readings import modulo
+from ptxsw.terms.substitution import rebuild
 from ptxsw.terms.terms import Terms
 
 _MAX_SIZE = 400  # nodes of what is read
@@ -204,6 +205,10 @@ class Numbers:
         index = None
         if term.kind in op.EXTENSIONS and term.args[0].width == 32:
             index = self._index(term.args[0], term.kind is op.SEXT)
+        elif term.kind is op.APPLY and term.args and term.args[0].width == 64:
+            # What was loaded from one address may have been loaded in two forms of it.
+            place, *others = term.args
+            term = rebuild(self._terms, term, (self.written_out(place), *others))
         return Polynomial.atom(term) if index is None else index
 
     def _index(self, index: Term, signed: bool) -> Polynomial | None:
@@ -335,15 +340,16 @@ class Numbers:
 
     def _is_order(self, value: Polynomial) -> bool:
         """Is a difference of two small numbers at most 0, by what can be asked?"""
-        falling = [monomial for monomial, factor in value if factor < 0]
-        if len(value.items) != 2 or len(falling) != 1 or falling[0] == ():
+        falling = [(monomial, -factor) for monomial, factor in value if factor < 0]
+        if len(value.items) != 2 or len(falling) != 1 or falling[0][0] == ():
             return False
         if any(len(m) > 1 or any(a.kind is not op.ZEXT for a in m) for m, _ in value):
             return False
         low, high = value.span(self._limits)
         if low < -(1 << 63) or high >= 1 << 63:
             return False  # as a value of 64 bits it may be another number
-        if self._is_a_multiple(falling[0][0].args[0], value.offset):
+        ((atom,), factor), *_ = falling
+        if self._is_a_multiple(atom.args[0], -(-value.offset // factor)):
             return True
         claim = self._terms.sle(self._term(value), self._terms.const(0, 64))
         if claim not in self._asked:
@@ -355,11 +361,12 @@ class Numbers:
         terms, bits = self._terms, (least - 1).bit_length()
         if least < 1 or bits >= index.width:
             return False
-        low = terms.extract(index, 0, bits) if bits else None
         nonzero = terms.not_(terms.eq(index, terms.const(0, index.width)))
-        return (index in self._nonzero or nonzero in self._given) and (
-            low is None or terms.eq(low, terms.const(0, bits)) in self._given
-        )
+        is_nonzero = index in self._nonzero or nonzero in self._given
+        if not bits or not is_nonzero:
+            return is_nonzero
+        whole = terms.eq(terms.extract(index, 0, bits), terms.const(0, bits))
+        return whole in self._given or (whole.kind is op.CONST and bool(whole.value))
 
     def _limits(self, atom: Term) -> Range:
         if atom.kind not in op.EXTENSIONS:

@@ -98,6 +98,13 @@ class Prover:
             self.example = verdict.example
         return isinstance(verdict, Proved)
 
+    def _proved_nearby(self, claim: Term, given: Sequence[Term]) -> bool:
+        """The same, first from conditions on nothing but what the claim is about: products of other
+        unknowns cost the solver all its work."""
+        about = self._solver.unknowns_in(claim)
+        near = [c for c in given if self._solver.unknowns_in(c) <= about]
+        return self.proved(claim, near) or (len(near) < len(given) and self.proved(claim, given))
+
     # ------------------------------------------------------------ values that are equal
 
     def unrelated(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
@@ -157,7 +164,7 @@ class Prover:
     def _numbers_of(self, given: tuple[Term, ...]) -> Numbers:
         numbers = self._numbers.get(given)
         if numbers is None:
-            ask = partial(self.proved, given=[c for c in given if _is_small(c)])
+            ask = partial(self._proved_nearby, given=[c for c in given if _is_small(c)])
             numbers = self._numbers[given] = Numbers(self._terms, given, ask)
         return numbers
 

@@ -121,7 +121,7 @@ def _compared(
     from ptxsw.validate.proof import Validation
     from ptxsw.validate.proof_context import ProofContext
 
-    read = [read_claim(claim, first, kernel) for claim in claims]
+    read = [read_claim(claim, first, kernel, other) for claim in claims]
     edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
 
     def begin(edits: EditMap, thorough: bool, lost: Lost) -> Validation:

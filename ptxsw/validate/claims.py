@@ -3,7 +3,7 @@ one ends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from ptxsw.emulator.operand_reader import Get
 from ptxsw.facts.conditions import assumed
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
+from ptxsw.ptx import isa
 from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import Function, Instruction, Module, Reg, Variable
 from ptxsw.terms.node import Term, Variance
@@ -28,13 +29,15 @@ from ptxsw.validate.runner import Runner
 
 
 class ReadClaim(Struct, frozen=True):
-    """A claim made ready: instructions to run on the first text's registers."""
+    """A claim made ready: instructions to run on registers of the first text, and on those
+    `of_second` that the second text alone has."""
 
     claim: Claim
     register: Reg
     value: Reg
     function: Function
     instructions: tuple[Instruction, ...]
+    of_second: frozenset[Reg]
 
     @property
     def is_about_memory(self) -> bool:
@@ -42,7 +45,7 @@ class ReadClaim(Struct, frozen=True):
         return any(kind(one) in (Kind.LOAD, Kind.STORE) for one in self.instructions)
 
 
-def read_claim(claim: Claim, module: Module, old: Function) -> ReadClaim:
+def read_claim(claim: Claim, module: Module, old: Function, new: Function) -> ReadClaim:
     """Parse the code of a claim. Raises ValueError where it is no code a claim may have."""
     # A kernel of its own with the first text's registers: so the parser checks a claim like any
     # other code. Registers of inner scopes have no meaning at a label outside.
@@ -64,7 +67,30 @@ def read_claim(claim: Claim, module: Module, old: Function) -> ReadClaim:
             raise ValueError(f"a claim may not hold {instruction.name}")
     if claim.about_memory and (not instructions or not _is_store(instructions[-1])):
         raise ValueError("a claim about memory does not end with a plain store")
-    return ReadClaim(claim, Reg(claim.register), Reg(claim.value), function, instructions)
+    # Which of the two memories it would read is not said.
+    if claim.about_memory and any(kind(one) is Kind.LOAD for one in computed):
+        raise ValueError("a claim about memory reads memory")
+    given = {Reg(claim.value)} if claim.about_memory else set[Reg]()
+    of_second = frozenset(
+        reg
+        for reg in _read_first(instructions)
+        if reg not in given and old.body.declaration(reg) is None
+    )
+    if any(new.body.width(reg) != function.body.width(reg) for reg in of_second):
+        raise ValueError("a claim reads a register that neither text has")
+    return ReadClaim(
+        claim, Reg(claim.register), Reg(claim.value), function, instructions, of_second
+    )  # fmt: skip
+
+
+def _read_first(instructions: Iterable[Instruction]) -> Iterator[Reg]:
+    """The registers that code reads before it sets them."""
+    written: set[Reg] = set()
+    for instruction in instructions:
+        uses = (used for used in isa.uses(instruction) if isinstance(used, Reg))
+        yield from (reg for reg in uses if reg not in written)
+        if instruction.guard is None:
+            written.update(isa.defs(instruction))
 
 
 def _declaration(variable: Variable) -> str:
@@ -79,6 +105,15 @@ def _is_store(instruction: Instruction) -> bool:
 def at_label(claims: Sequence[ReadClaim], labels: Sequence[str]) -> list[ReadClaim]:
     """The claims that hold where a block with these labels begins."""
     return [c for c in claims if c.claim.label in labels]
+
+
+def _when_used(claim: ReadClaim) -> int:
+    """The place of a claim among those that hold at one cut."""
+    if claim.claim.relation == "loaded":
+        return 0
+    if claim.claim.about_memory:
+        return 1
+    return 3 if is_inequality(claim) and claim.of_second else 2
 
 
 def is_inequality(claim: ReadClaim) -> bool:
@@ -118,9 +153,10 @@ class ClaimChecker:
     def assume(self, cut: Cut, told: dict[Reg, Term], live: frozenset[Reg]) -> None:
         """Use the claims that apply at a cut. `told` gets the values of registers that are not live
         in the first text."""
-        # Claims about memory first: loads in the code of other claims must see the stores that the
-        # second text has deferred.
-        for claim in sorted(self.at(cut.old_position), key=lambda c: not c.claim.about_memory):
+        # Claims about memory come before others whose code loads: that must see the stores that the
+        # second text has deferred. Last come those that speak of registers that others have told
+        # of.
+        for claim in sorted(self.at(cut.old_position), key=_when_used):
             self._assume(cut, claim, told, live)
 
     def _assume(
@@ -131,10 +167,10 @@ class ClaimChecker:
             return
         at = cut.start(0, cut.conditions)
         if claim.claim.about_memory:
-            store = self._difference(claim, at, cut, cut.new.get(claim.register))
+            store = self._difference(claim, at, cut, cut.new.get)
             cut.stores = (*cut.stores, store)
             return
-        value = self._value(claim, at, cut)
+        value = self._value(claim, at, cut, cut.new.get)
         if claim.claim.relation == "true":
             cut.assume(value)
         elif claim.claim.relation == "implies":
@@ -159,19 +195,23 @@ class ClaimChecker:
             raise GiveUp("it is not known whether a store is delayed")
         return where in given
 
-    def _value(self, claim: ReadClaim, at: Path, cut: Cut) -> Term:
-        """The value that a claim speaks of, in a state of the first text."""
-        return self._run(claim, at, cut).get(claim.value)
+    def _value(self, claim: ReadClaim, at: Path, cut: Cut, second: Get) -> Term:
+        """The value that a claim speaks of, in a state of the first text and registers of the
+        `second`."""
+        return self._run(claim, at, cut, second).get(claim.value)
 
-    def _run(self, claim: ReadClaim, at: Path, cut: Cut, held: Term | None = None) -> Path:
-        """A claim's code in a state of the first text. What it reads by `.nc` is what the first
-        text reads so: of other bytes that says nothing."""
+    def _run(
+        self, claim: ReadClaim, at: Path, cut: Cut, second: Get, held: Term | None = None
+    ) -> Path:
+        """A claim's code in a state of the first text and registers of the `second`. What it reads
+        by `.nc` is what the first text reads so: of other bytes that says nothing."""
         evaluator = Evaluator(self._terms, self._old.module, claim.function)
         runner = Runner(
             build(claim.function.body), evaluator, self._memory, cut.old.runner.windows,
-            witness=False, constant=lambda load, _: load.nc,
+            witness=False, constant=lambda load, _: load.nc, written=cut.old.runner.written,
         )  # fmt: skip
         path = Path(at.get, at.conditions, 0, stores=[list(epoch) for epoch in at.stores])
+        path.written |= {reg: second(reg) for reg in claim.of_second}
         if held is not None:
             path.written[claim.value] = held
         for index, instruction in enumerate(claim.instructions):
@@ -194,15 +234,16 @@ class ClaimChecker:
             if self._terms.not_(where) in joint:
                 return  # nothing is claimed in the copy of the loop that is as it was
             joint = assumed(joint, where, self._terms)
-        at = Path(old.get, joint, 0, stores=old.stores)
-        value = self._value(claim, at, cut)
+        memory = new.stores if claim.claim.relation == "loaded" else old.stores
+        at = Path(old.get, joint, 0, stores=memory)
+        value = self._value(claim, at, cut, new.get)
         if claim.claim.relation == "true":
             if not self._prover.holds(value, joint):
                 what = f"it is not shown that what is claimed at {claim.claim.label} is true"
                 raise Differ(what, old.ended.index, new.ended.index, self._prover.example)
             return
         held = new.get(claim.register)
-        if claim.claim.relation == "is":
+        if claim.claim.relation in ("is", "loaded"):
             holds = self._equality.same(held, value, joint)
         else:
             never = self._terms.not_(held) in joint
@@ -236,21 +277,20 @@ class ClaimChecker:
         for claim in self.at(old.ended.position):
             if claim.claim.about_memory and self._applies(claim, new.get, joint):
                 at = Path(old.get, joint, 0, stores=old.stores)
-                store = self._difference(claim, at, cut, new.get(claim.register))
+                store = self._difference(claim, at, cut, new.get)
                 both[1].append(store)
                 if claim.claim.relation == "overwritten":
                     both[0].append(store)
         return both
 
-    def _difference(self, claim: ReadClaim, at: Path, cut: Cut, held: Term) -> Store:
+    def _difference(self, claim: ReadClaim, at: Path, cut: Cut, second: Get) -> Store:
         """The store by which the first text's memory differs from the second's, in a state of the
-        first, if the claim's register holds `held`. Bytes that will be overwritten may hold
-        anything."""
+        first and registers of the `second`. Bytes that will be overwritten may hold anything."""
         # If the loop never ends, the first text has stored in each iteration and the second has
         # not, which another thread could see.
         if not self._basis.rest_on(FINITE_LOOPS):
             raise GiveUp(f"{FINITE_LOOPS} is not assumed, and stores move after a loop")
-        store = self._run(claim, at, cut, held).stores[-1][-1]
+        store = self._run(claim, at, cut, second, second(claim.register)).stores[-1][-1]
         value = store.value
         if claim.claim.relation == "overwritten":
             name = f"overwritten {self._claims.index(claim)}"

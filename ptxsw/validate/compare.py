@@ -67,15 +67,24 @@ class PathComparison:
         """The events of the two paths, one of each. Raises Differ."""
         # What the first text surely reads by `.nc` on this path is not written while the kernel
         # runs. So any load of these bytes gives the same, in whichever epoch.
-        self._equality.unwritten = frozenset(
-            (t.target.space, t.target.place, t.target.size)
-            for t in self._old.touches
-            if t.nc and self._is_sure(t, self._given)
-        )
+        self._equality.unwritten = self._touched(t for t in self._old.touches if t.nc)
         try:
             return self._compare()
         finally:
             self._equality.unwritten = frozenset()
+
+    @property
+    def accessed(self) -> frozenset[tuple[str, Term, int]]:
+        """What the first text surely accesses, where stores were put off: only then it is asked."""
+        return self._touched(self._old.touches if self._cut.stores else ())
+
+    def _touched(self, touches: Iterable[Touch]) -> frozenset[tuple[str, Term, int]]:
+        """The bytes of those that are surely made."""
+        return frozenset(
+            (t.target.space, t.target.place, t.target.size)
+            for t in touches
+            if self._is_sure(t, self._given)
+        )
 
     def _compare(self) -> Sequence[tuple[Event, Event]]:
         self._ends()

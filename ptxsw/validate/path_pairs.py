@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from ptxsw.analysis.instruction_kinds import meets
 from ptxsw.facts.conditions import together
 from ptxsw.facts.prover import Ask
@@ -139,7 +141,9 @@ class PathPairs:
             # The path itself is compared without the bounds of the next iteration. Claims at the
             # header where it ends speak of that one, which surely comes.
             self.compare_by_bounds(None)
-            met = PathComparison(self._questions, cut, old, new, joint, pending).compare()
+            comparison = PathComparison(self._questions, cut, old, new, joint, pending)
+            self._equality.accessed = comparison.accessed
+            met = comparison.compare()
             self.compare_by_bounds(self._iterated(cut, old))
             for pair in self._relation.check(cut, old, new, joint):
                 self._worklist.reopen(pair)
@@ -152,6 +156,8 @@ class PathPairs:
             if self._impossible(joint):
                 return
             raise
+        finally:
+            self._equality.accessed = frozenset()
         for a, b in met:
             if meets(a.instruction):
                 self._context.barrier_pairs.meet(
@@ -199,12 +205,12 @@ class PathPairs:
             start = cut.start(cut.old_position, joint)
             olds = cut.old.runner.paths(start, self._context.images.places)
             news = self.second_paths(cut, olds, joint)
-        for a in olds:
-            for b in news:
-                try:
-                    self.compare(cut, a, b, again=False)
-                except Differ:
-                    raise differ from None
+            for a in olds:
+                for b in news:
+                    try:
+                        self.compare(cut, a, b, again=False)
+                    except Differ:
+                        raise differ from None
 
     def _impossible(self, joint: tuple[Term, ...]) -> bool:
         """Is it proved that no thread takes these two paths?"""
@@ -240,12 +246,17 @@ class PathPairs:
 def _written_alike(cut: Cut, written: Callable[[Term], Term] | None) -> Iterator[None]:
     """Both texts run from a cut with their places in the same form, where one is given."""
     runners = cut.old.runner, cut.new.runner
-    before = [runner.written for runner in runners]
-    for runner in runners if written is not None else ():
-        runner.written = written
+    before, stores = [runner.written for runner in runners], cut.stores
+    if written is not None:
+        for runner in runners:
+            runner.written = written
+        cut.stores = tuple(
+            replace(s, target=replace(s.target, place=written(s.target.place))) for s in stores
+        )
     try:
         yield
     finally:
+        cut.stores = stores
         for runner, form in zip(runners, before, strict=True):
             runner.written = form
 
