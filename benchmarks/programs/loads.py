@@ -155,6 +155,30 @@ def _gather() -> Run:
     return launched(*_ACROSS, (_COUNT,), {"at": at, "x": x, "sum": before}, {"sum": total})
 
 
+def _spmv(most: int) -> Run:
+    """Rows of up to so many elements, one after the other."""
+    lengths = np.maximum(most - np.arange(_COUNT) % 3, 0)
+    start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    column = np.random.default_rng(2).integers(0, 500, max(start[-1], 1), np.int32)
+    a, x, before = noise(len(column), seed=1), noise(500), noise(_COUNT, seed=2)
+    total = before.copy()
+    for k in range(most):
+        at = np.minimum(start[:-1] + k, len(column) - 1)
+        total = np.where(k < lengths, total + a[at] * x[column[at]], total)
+    inputs = {"start": start, "column": column, "a": a, "x": x, "y": before}
+    return launched(*_ACROSS, (_COUNT,), inputs, {"y": total})
+
+
+def _bins(values: int) -> Run:
+    bin_of = np.random.default_rng(3).integers(0, 64, _COUNT, np.int32)
+    a, before = noise((max(values, 1), _COUNT)), noise((64, _COUNT), seed=1)
+    total = before.copy()
+    for k in range(values):
+        total[bin_of, np.arange(_COUNT)] += a[k]
+    inputs = {"bin": bin_of, "a": a, "sum": before}
+    return launched(*_ACROSS, (_COUNT, values), inputs, {"sum": total})
+
+
 def _fused(a: Array, b: Array, c: Array) -> Array:
     """A product and a sum, rounded once: 64 bits hold any product of two numbers of 24 bits."""
     wide = np.longdouble
@@ -204,6 +228,8 @@ def _programs() -> Iterator[Program]:
     yield _one("stencil7", _stencil7, 8)
     yield _one("row_sums", _row_sums, 2)
     yield _one("jagged", _jagged, 1)
+    yield _one("spmv", _spmv, 2)
+    yield _one("bins", _bins, 1)
     yield Program("forces", "forces", {}, (_forces,), fused=True, sums=20)
     yield Program("gather", "gather", {}, (_gather,))
     yield _one("fdtd2d", _fdtd2d, 5)

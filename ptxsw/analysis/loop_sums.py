@@ -8,7 +8,7 @@ of indices extended to 64 bits, and of products of two of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 
 from msgspec import Struct
@@ -39,9 +39,12 @@ class LoopAccess(Struct, frozen=True):
 
 class LoopSums:
     """One iteration of an innermost loop. `registers` names the register that an atom is as an
-    iteration begins; other atoms are computed in the loop."""
+    iteration begins; other atoms are computed in the loop. What the loads `invariant` read is the
+    same in all iterations, and stands in these registers as the first one begins."""
 
-    def __init__(self, trace: Trace, loop: Loop) -> None:
+    def __init__(
+        self, trace: Trace, loop: Loop, invariant: Mapping[int, Reg] | None = None
+    ) -> None:
         self.terms = trace.terms
         self._cfg, self._loop, self._trace = trace.cfg, loop, trace
         self._facts: LoopFacts = trace.loop_facts[loop.header]
@@ -55,6 +58,9 @@ class LoopSums:
         self.registers: dict[Term, Reg] = {}
         for reg in self._facts.entry:
             self._entering(reg)
+        self._loaded: dict[Term, Term] = {}
+        for at, reg in (invariant or {}).items():
+            self._load_once(at, reg)
 
     @cached_property
     def places(self) -> list[LoopAccess]:
@@ -116,7 +122,21 @@ class LoopSums:
         """A value of an iteration, its registers written out."""
         return substitute(self.terms, term, self._written_out, self._memo)
 
+    def _load_once(self, at: int, register: Reg) -> None:
+        """A register holds what a load leaves. Several of one register leave the same."""
+        load = self._facts.values[at]
+        atom = self._loaded[load] = self._before(register, load.width)
+        self.registers[atom] = register
+        self._memo.clear()
+
+    def _before(self, register: Reg, width: int) -> Term:
+        """What a register holds as an iteration begins."""
+        name = f"before({self._facts.label}, {register.name}@{register.scope})"
+        return self.terms.atom(name, width, Variance.LANE, None, Origin.ENTRY)
+
     def _written_out(self, node: Term) -> Term | None:
+        if node in self._loaded:
+            return self._loaded[node]
         reg = self._by_atom.get(node)
         return None if reg is None else self._entered[reg]
 
@@ -130,9 +150,7 @@ class LoopSums:
             if value is None:
                 value = self._facts.entry.get(reg)
                 if value is None:
-                    name = f"before({self._facts.label}, {reg.name}@{reg.scope})"
-                    width = self._machine.width(reg)
-                    value = self.terms.atom(name, width, Variance.LANE, None, Origin.ENTRY)
+                    value = self._before(reg, self._machine.width(reg))
                 self.registers[value] = reg
             self._entered[reg] = value
         return value
@@ -167,7 +185,7 @@ class LoopSums:
         cfg, header = self._cfg, self._loop.header
         ats = cfg.writers.get(reg, ())
         if len(ats) > 1:
-            ats = [at for at in ats if cfg.block_of[at] in self._before]
+            ats = [at for at in ats if cfg.block_of[at] in self._blocks_before]
         if len(ats) != 1:
             return None
         number = cfg.block_of[ats[0]]
@@ -175,7 +193,7 @@ class LoopSums:
         return ats[0] if passed and cfg.instructions[ats[0]].guard is None else None
 
     @cached_property
-    def _before(self) -> Set[int]:
+    def _blocks_before(self) -> Set[int]:
         """The blocks from which control may come to the loop."""
         return self._cfg.reaching([self._loop.header]) & self._cfg.rank.keys()
 

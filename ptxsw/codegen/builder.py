@@ -60,7 +60,10 @@ class Names(Struct):
 
     def new(self, stem: str, kind: str) -> str:
         """A register of type `.kind` that nothing else uses."""
-        name = f"{self.prefix}{self._number(stem)}"
+        return self.declare(f"{self.prefix}{self._number(stem)}", kind)
+
+    def declare(self, name: str, kind: str) -> str:
+        """A register of type `.kind` whose name has been chosen before."""
         self.registers.setdefault(kind, []).append(name)
         return name
 

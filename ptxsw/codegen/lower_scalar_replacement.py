@@ -9,97 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
-from ptxsw.changes.change import Change, Line
+from ptxsw.changes.change import Change
 from ptxsw.codegen.builder import Builder, Insertions, elements, place, written
 from ptxsw.codegen.entry_guard import EntryGuard, write_guarded
 from ptxsw.codegen.loop_guard import GuardedLoop, write_test
+from ptxsw.codegen.loop_registers import Carried, DeferredStores, Repeated
 from ptxsw.codegen.overflow_checks import computed_again, renamed
 from ptxsw.codegen.splice import insert_lines
 from ptxsw.codegen.versioning import before_loop, loop_twice
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
-from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, Instruction, Mem, Operand, Reg, Symbol, type_width
-
-Test = EntryGuard | GuardedLoop
-
-
-class Carried(Struct, frozen=True):
-    """Load `at` takes what a register holds since the iteration before, in which `source` read or
-    wrote the same bytes (None: it reads the same in every iteration). `computed` are the
-    instructions of an iteration that make its address. `test`, here and below: without it nothing
-    of this is right."""
-
-    header: int
-    at: int
-    computed: tuple[int, ...]
-    source: int | None
-    test: Test | None = None
-
-    def facts(self, line: Line) -> Mapping[str, Any]:
-        source = None if self.source is None else line(self.source)
-        kind = "invariant" if source is None else "rotated"
-        return {"kind": kind, "source_line": source, "tested": self.test is not None}
-
-
-class Repeated(Struct, frozen=True):
-    """Load `at` takes what `source` has read or written in this iteration."""
-
-    header: int
-    at: int
-    source: int
-    test: Test | None = None
-
-    def facts(self, line: Line) -> Mapping[str, Any]:
-        tested = self.test is not None
-        return {"kind": "repeated", "source_line": line(self.source), "tested": tested}
-
-
-class DeferredStores(Struct, frozen=True):
-    """Stores to one address are made once, behind the loop; loads of it take the register. With
-    `loaded`, the first of all is a load."""
-
-    header: int
-    stores: tuple[int, ...]
-    loads: tuple[int, ...]
-    computed: tuple[int, ...]
-    loaded: bool
-    test: Test | None = None
-
-    def facts(self, line: Line) -> Mapping[str, Any]:
-        return {
-            "kind": "promoted",
-            "store_lines": list(map(line, self.stores)),
-            "load_lines": list(map(line, self.loads)),
-            "tested": self.test is not None,
-        }
-
-
-def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:
-    """Why nothing can stand in front of a loop; None where it can."""
-    block = cfg.blocks[loop.header]
-    if not block.labels:
-        return "the loop has no label"
-    if loop.header == 0:
-        return "the kernel begins with the loop"
-    # Lines before the header's label are executed by code that falls through into it, so that must
-    # not be an iteration of the loop. Branches into the loop are redirected to a new label, which
-    # is not possible for a table of targets.
-    before = cfg.blocks[loop.header - 1]
-    last = cfg.instructions[before.end - 1]
-    falls = not (last.guard is None and last.opcode in ("bra", "brx", "ret", "exit", "trap"))
-    if falls and before.number in loop.blocks:
-        return "the last block of the loop falls through to its header"
-    for number in cfg.predecessors[loop.header]:
-        if (
-            number not in loop.blocks
-            and cfg.instructions[cfg.blocks[number].end - 1].opcode == "brx"
-        ):
-            return "an indirect branch enters the loop"
-    return None
 
 
 class Lowering:
@@ -110,6 +31,7 @@ class Lowering:
         self.carried: dict[int, tuple[str, ...]] = {}  # registers by the load they stand for
         self.sources: dict[int, int] = {}
         self.saved: dict[int, tuple[str, ...]] = {}
+        self.first: dict[int, list[str]] = {}  # lines in front of these, and of tests of loops
         self.front: dict[int, list[str]] = {}  # lines in front of loops
         self.twice: dict[int, Insertions] = {}  # lines of loops that stand twice
 
@@ -124,11 +46,30 @@ class Lowering:
     ) -> tuple[list[str], str]:
         """Lines that compute an address again, and that address. `new(type)` names registers."""
         names: dict[str, str] = {}
-        lines = [
-            computed_again(self.text, self.function, self.cfg.instructions[position], names, new)
-            for position in computed
-        ]
+        lines: list[str] = []
+        for position in computed:
+            instruction = self.cfg.instructions[position]
+            if position in self.carried or position in self.sources:
+                (dest,), (held,) = isa.defs(instruction), self._held(position)
+                names[dest.name] = held
+            else:
+                lines.append(computed_again(self.text, self.function, instruction, names, new))
         return lines, renamed(place(at), names)
+
+    def _held(self, at: int) -> tuple[str, ...]:
+        """The registers that hold what a load reads in every iteration."""
+        return self.carried[at] if at in self.carried else self._held(self.sources[at])
+
+    def hold(self, details: Iterable[Any]) -> None:
+        """Name the registers of what is loaded before tests, and where loads take values from.
+        Comes before what is said of any detail."""
+        for detail in details:
+            if isinstance(detail, Repeated):
+                self.sources[detail.at] = detail.source
+            elif isinstance(detail, Carried) and detail.register:
+                (value,) = elements(self.cfg.instructions[detail.at])
+                kind = f"b{element_width(self, detail.at, value)}"
+                self.carried[detail.at] = (self.builder.names.declare(detail.register, kind),)
 
     def _lines(self, header: int) -> Insertions:
         """The lines of a loop, where they are written."""
@@ -139,13 +80,12 @@ class Lowering:
         details: list[Any] = [change.detail for change in changes]
         predicates = self.predicates(details)
         self.twice = {header: Insertions() for header in predicates}
+        self.hold(details)
         # All registers are named before any load is replaced: a load may take its value from one
         # that comes later in the list.
         for detail in details:
             if isinstance(detail, Carried):
                 self._carry(detail)
-            elif isinstance(detail, Repeated):
-                self.sources[detail.at] = detail.source
             elif isinstance(detail, DeferredStores):
                 self._put_off(detail)
         for detail in details:
@@ -158,14 +98,16 @@ class Lowering:
         tested = {d.header: d.test for d in details if isinstance(d.test, GuardedLoop)}
         for header, test in tested.items():
             self._in_two_ways(header, test, predicates[header])
-        for header, lines in self.front.items():
+        for header in dict.fromkeys((*self.first, *self.front)):
             if header not in tested:
+                lines = (*self.first.get(header, ()), *self.front.get(header, ()))
                 self._in_front(header, lines)
         write_guarded(self.builder, [shared_test(details)])
 
     def _in_two_ways(self, header: int, test: GuardedLoop, predicate: str) -> None:
         """A loop with its own lines where a test holds, and as it was."""
-        lines = write_test(test.conditions, self.builder.register, predicate)
+        lines = self.first.get(header, [])
+        lines += write_test(test.conditions, self.builder.register, predicate)
         lines += loop_twice(
             self.builder, self.text, test.place, self.twice[header], self.front.get(header, ()),
             f"!{predicate}",
@@ -181,20 +123,27 @@ class Lowering:
             registers.append(self.builder.register("held", f"b{element_width(self, at, operand)}"))
         return tuple(registers)
 
+    def names_of(self, detail: Carried) -> tuple[str, ...]:
+        """The registers that hold a value from iteration to iteration."""
+        return self.carried[detail.at] if detail.register else self.names(detail.at)
+
     def _carry(self, detail: Carried) -> None:
-        held = self.carried[detail.at] = self.names(detail.at)
+        held = self.carried[detail.at] = self.names_of(detail)
         instruction = self.cfg.instructions[detail.at]
-        self._load_in_front(detail.header, instruction, detail.computed, held)
+        in_front = self.first if detail.register else self.front
+        lines = in_front.setdefault(detail.header, [])
+        lines += self._load_in_front(instruction, detail.computed, held)
 
     def _load_in_front(
-        self, header: int, instruction: Instruction, computed: Iterable[int], held: Sequence[str]
-    ) -> None:
+        self, instruction: Instruction, computed: Iterable[int], held: Sequence[str]
+    ) -> list[str]:
         lines, where = self.address_again(
             computed, isa.address(instruction), lambda kind: self.builder.register("ahead", kind)
         )
         dest = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
-        in_front = self.front.setdefault(header, [])
-        in_front += [*lines, f"{instruction.name} {dest}, {where};"]
+        space, kind = isa.space(instruction), isa.access_type(instruction)
+        load = instruction.name if instruction.opcode == "ld" else f"ld.{space}.{kind}"
+        return [*lines, f"{load} {dest}, {where};"]
 
     def _moves(self, dests: Sequence[Operand], held: Sequence[str]) -> list[str]:
         return [
@@ -263,12 +212,13 @@ class Lowering:
         held = self.names(detail.stores[-1])
         instructions, lines = self.cfg.instructions, self._lines(detail.header)
         if detail.loaded:
-            load = instructions[detail.loads[0]]
-            self._load_in_front(detail.header, load, detail.computed, held)
+            in_front = self.front.setdefault(detail.header, [])
+            in_front += self._load_in_front(instructions[detail.first], detail.computed, held)
         # Without loads nobody sees the earlier stores, and only the last value is kept.
-        for at in detail.stores[:-1] if not detail.loads else ():
+        seen = detail.loads or detail.compared
+        for at in detail.stores[:-1] if not seen else ():
             lines.replace(at)
-        for at in detail.stores if detail.loads else detail.stores[-1:]:
+        for at in detail.stores if seen else detail.stores[-1:]:
             values = elements(instructions[at])
             lines.replace(
                 at,
@@ -277,6 +227,8 @@ class Lowering:
             )  # fmt: skip
         for at in detail.loads:
             lines.replace(at, *self._moves(elements(instructions[at]), held))
+        if detail.compared:
+            self._compare(detail, held[0])
         last = instructions[detail.stores[-1]]
         value = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
         store = f"{last.name} {place(isa.address(last))}, {value};"
@@ -290,6 +242,45 @@ class Lowering:
                 lines.put_before(end, f"{self.builder.guard(end)}{store}")
             else:
                 lines.put_after(end, store)
+
+    def _compare(self, detail: DeferredStores, held: str) -> None:
+        """Have loads that may be of the stored bytes ask whether they are. All of them are as wide
+        and aligned, so that they have all bytes in common or none."""
+        lines = self._lines(detail.header)
+        target = self.place_of(detail)
+        in_front = self.front.setdefault(detail.header, [])
+        in_front += self.place_again(
+            detail, target, lambda kind: self.builder.register("ahead", kind)
+        )
+        for at in detail.compared:
+            load = self.cfg.instructions[at]
+            (dest,), source = elements(load), isa.address(load)
+            kind = self.builder.names.kind(held)
+            loaded, same = (
+                self.builder.register("loaded", kind),
+                self.builder.register("same", "pred"),
+            )
+            new, address = list[str](), source.base.name if isinstance(source.base, Reg) else ""
+            if source.offset:
+                base, address = address, self.builder.register("read", "b64")
+                new.append(f"add.s64 {address}, {base}, {source.offset};")
+            lines.replace(
+                at, f"{load.name} {loaded}, {place(source)};", *new,
+                f"setp.eq.s64 {same}, {address}, {target};",
+                f"selp.{kind} {written(dest)}, {held}, {loaded}, {same};",
+            )  # fmt: skip
+
+    def place_of(self, detail: DeferredStores) -> str:
+        """A register that holds the address of stores that are put off."""
+        return self.builder.register("place", "b64")
+
+    def place_again(
+        self, detail: DeferredStores, target: str, new: Callable[[str], str]
+    ) -> list[str]:
+        """Lines that leave the address of stores that are put off in a register."""
+        address = isa.address(self.cfg.instructions[detail.first])
+        lines, base = self.address_again(detail.computed, address._replace(offset=0), new)
+        return [*lines, f"add.s64 {target}, {base.strip('[]')}, {address.offset};"]
 
     # ------------------------------------------------------------ in front of the loop
 

@@ -7,7 +7,7 @@ the branch, into new registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 
 from msgspec import Struct, field
 
@@ -23,7 +23,7 @@ from ptxsw.ptx.patterns import pattern
 from ptxsw.ptx.source import Source
 
 _ARITHMETIC = frozenset(
-    "abs add and cvt mad max min mov mul mul24 neg not or selp shl shr sub xor".split()  # noqa: SIM905
+    "abs add and cvt cvta mad max min mov mul mul24 neg not or selp shl shr sub xor".split()  # noqa: SIM905
 )
 _LONGEST = 24
 _WORD = pattern(r"[%$\w]+")
@@ -99,22 +99,24 @@ def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...]
 
 def computation(
     code: Sequence[Instruction], written: Sequence[tuple[Reg, ...]], backwards: Iterable[int],
-    registers: Iterable[Reg],
+    registers: Iterable[Reg], known: Container[int] = (),
 ) -> tuple[tuple[int, ...], Set[Reg]] | None:  # fmt: skip
     """Those of some instructions, given last first, that make up what registers hold behind them,
     in order, and the registers that they begin with; None where they do more than compute, or are
-    many."""
+    many. What `known` ones leave is in registers already."""
     wanted = set(registers)
     positions: list[int] = []
     for position in backwards:
         if wanted.isdisjoint(written[position]):
             continue
         instruction = code[position]
-        if not computes(instruction) or len(positions) == _LONGEST:
+        computed = position not in known
+        if (computed and not computes(instruction)) or len(positions) == _LONGEST:
             return None
         positions.append(position)
         wanted.difference_update(written[position])
-        wanted.update(used for used in isa.uses(instruction) if isinstance(used, Reg))
+        if computed:
+            wanted.update(used for used in isa.uses(instruction) if isinstance(used, Reg))
     return tuple(reversed(positions)), wanted
 
 

@@ -95,5 +95,7 @@ def _kept(line: int, detail: Mapping[str, Any]) -> dict[int, str]:
             return {line: f"register of {detail['source_line']}"}
         case "promoted":
             stores = dict.fromkeys(detail["store_lines"], "once, after the loop")
-            return stores | dict.fromkeys(detail["load_lines"], "in a register during the loop")
+            loads = dict.fromkeys(detail["load_lines"], "in a register during the loop")
+            asks = "compares its address with that of the store after the loop"
+            return stores | loads | dict.fromkeys(detail.get("compared_lines", ()), asks)
     return {}

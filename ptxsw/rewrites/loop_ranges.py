@@ -14,7 +14,7 @@ the test is about their distance alone, on the circle of 2^64 bytes, and nothing
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from ptxsw.codegen.loop_guard import AddressSum, Apart, Compared, Condition
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ptx.bits import wrapped
+from ptxsw.ptx.ir import Reg
 from ptxsw.rewrites.loop_counter import LIMIT, Counting, LoopCounter, UncountedLoop
 from ptxsw.terms import op
 from ptxsw.terms.node import Term, split
@@ -55,10 +56,11 @@ class _Meeting(Struct, frozen=True):
 
 class LoopRanges:
     """What a test before one innermost loop has to establish. Every question that a test could
-    answer is answered with yes and noted; for the first that none could, `reason` says why."""
+    answer is answered with yes and noted; for the first that none could, `reason` says why. The
+    loads `invariant` are supposed to read the same in all iterations."""
 
-    def __init__(self, trace: Trace, loop: Loop) -> None:
-        self._trace, self._loop = trace, loop
+    def __init__(self, trace: Trace, loop: Loop, invariant: Mapping[int, Reg]) -> None:
+        self._trace, self._loop, self._invariant = trace, loop, invariant
         self._pairs: dict[tuple[int, int], _Meeting] = {}
         self.reason: str | None = None
 
@@ -90,7 +92,7 @@ class LoopRanges:
 
     @cached_property
     def _sums(self) -> LoopSums:
-        return LoopSums(self._trace, self._loop)
+        return LoopSums(self._trace, self._loop, self._invariant)
 
     @cached_property
     def _counting(self) -> Counting:

@@ -3,32 +3,36 @@ are made behind the loop; `scalar_replacement` has the lines before and after.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
+from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.changes.assumptions import FINITE_LOOPS, NO_RACE
-from ptxsw.changes.change import INDEX_MAY_WRAP, Refusal
+from ptxsw.changes.change import Refusal
 from ptxsw.changes.plan import Proof
-from ptxsw.codegen.builder import elements
+from ptxsw.codegen.builder import elements, fresh_prefix
 from ptxsw.codegen.loop_guard import GuardedLoop
-from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repeated, obstacle
+from ptxsw.codegen.loop_registers import Carried, DeferredStores, Repeated, obstacle
 from ptxsw.codegen.versioning import LoopPlace, loop_place
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Reg, type_width
 from ptxsw.rewrites.entry_guard import obstacle_to_loop_copy
-from ptxsw.rewrites.hoist_obstacles import hazard
+from ptxsw.rewrites.hoist_obstacles import hazard, is_plain
 from ptxsw.rewrites.loop_counter import UncountedLoop
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
+from ptxsw.terms.node import walk
 
 NAME = "scalar-replacement"
 _MOST_ACCESSES = 256  # of one loop
 _THESE = "these bytes"
+_LONGEST_CHAIN = 4  # of pointers, each loaded through the one before
 
 Kept = tuple[Carried | Repeated | DeferredStores, Proof]
 """What stays in a register, and what that rests on."""
@@ -52,9 +56,10 @@ class LoopReuse(LoopStreams):
 
     def tested(self) -> tuple[list[Kept], list[Refusal]]:
         """The same behind a test before the loop, if that serves more than what was found without;
-        else why it does not."""
+        else why it does not. First with the pointers that the loop loads taken for invariant: the
+        test is then about them, too, so that no store of an iteration changes them for the next."""
         details, refusals = self.outcome
-        if not refusals or self.is_settled:
+        if self.is_settled or not (refusals or self._loaded_values):
             return details, refusals
         place = loop_place(self.cfg, self.loop)
         if isinstance(place, LoopPlace):
@@ -62,21 +67,71 @@ class LoopReuse(LoopStreams):
         else:
             reason = place
         if isinstance(place, LoopPlace) and reason is None:
-            self.ranges = ranges = LoopRanges(self.trace, self.loop)
-            # `streams` is computed once and notes this reason only then; the second search notes
-            # all others again.
-            self.reasons = {at: told for at, told in self.reasons.items() if told == INDEX_MAY_WRAP}
-            more, left = self._search()
+            search = self._supposing_invariant()
+            more, left = search.outcome
+            ranges = search.ranges
+            assert ranges is not None
             reason = ranges.reason
             if count(more) > count(details):
                 asked = frozenset(at for detail, _ in more for at in _asked_for(detail))
                 try:
-                    test = GuardedLoop(place, ranges.conditions(asked))
+                    conditions = ranges.conditions(asked)
                 except UncountedLoop as unfit:
                     reason = str(unfit)
                 else:
+                    test = GuardedLoop(place, conditions) if conditions else None
                     details, refusals = [(replace(d, test=test), proof) for d, proof in more], left
         return details, [_with_guard_reason(refusal, reason) for refusal in refusals]
+
+    def _supposing_invariant(self) -> LoopReuse:
+        """A search behind a test. What it supposes of loads is true: each of them is made before
+        the loop, and the test is about their bytes, too."""
+        supposed = self._loaded_values
+        for _ in range(_LONGEST_CHAIN if supposed else 0):
+            further = self._again(supposed)._loaded_values
+            if len(further) == len(supposed):
+                break
+            supposed = further
+        while True:
+            search = self._again(supposed)
+            search.ranges = LoopRanges(self.trace, self.loop, supposed)
+            made = {detail.at: detail for detail, _ in search.outcome[0] if _is_load(detail)}
+            lost = {
+                register for at, register in supposed.items()
+                if not _is_invariant(made.get(at), made)
+            }  # fmt: skip
+            if not lost:
+                return search
+            # What was found apart may rest on these, so it is asked again without them.
+            supposed = {at: reg for at, reg in supposed.items() if reg not in lost}
+
+    def _again(self, invariant: dict[int, Reg]) -> LoopReuse:
+        return LoopReuse(
+            self.kernel, self.header, self.accesses, earlier=self, invariant=invariant
+        )  # fmt: skip
+
+    @cached_property
+    def _loaded_values(self) -> dict[int, Reg]:
+        """The loads, always of the same bytes, that addresses or the number of iterations depend
+        on, with the registers that are to hold them: one for those of the same bytes."""
+        groups: dict[object, list[Stream]] = {}
+        for stream in self._in_order():
+            operands = elements(stream.access.instruction)
+            if stream.stays and len(operands) == 1 and self._has_registers(stream):
+                groups.setdefault((stream.shape, stream.place), []).append(stream)
+        groups = {key: g for key, g in groups.items() if all(s.access.kind == "load" for s in g)}
+        if not groups:
+            return {}
+        sums = LoopSums(self.trace, self.loop)
+        wholes = [place.address for place in sums.places]
+        used = {node for whole in (*wholes, *filter(None, [sums.again])) for node in walk(whole)}
+        prefix = fresh_prefix(self.kernel.text)
+        return {
+            stream.index: Reg(f"{prefix}fixed{group[0].index}")
+            for group in groups.values()
+            if any(sums.values.get(stream.index) in used for stream in group)
+            for stream in group
+        }
 
     def _search(self) -> tuple[list[Kept], list[Refusal]]:
         details: list[Kept] = []
@@ -85,7 +140,9 @@ class LoopReuse(LoopStreams):
             return details, refusals
         # Stores first: a load of the same address is served by the register of the store.
         put_off = list(self._put_off())
-        taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
+        taken = {
+            at for detail in put_off for at in (*detail.loads, *detail.stores, *detail.compared)
+        }
         reused = list(self._reused(taken))
         reason = self._obstacle if put_off or reused or self.reasons else None
         for detail in (*put_off, *reused):
@@ -135,7 +192,9 @@ class LoopReuse(LoopStreams):
             if earlier is not None and self._keeps(earlier, load):
                 yield Repeated(self.header, load.index, earlier.index)
             elif load.stays and self._free(load, self.writer(load)):
-                yield Carried(self.header, load.index, load.computed, None)
+                register = self.invariant.get(load.index)
+                name = "" if register is None else register.name
+                yield Carried(self.header, load.index, load.computed, None, register=name)
             elif before is not None and not load.stays and self._rotates(before, load):
                 yield Carried(self.header, load.index, load.computed, before.index)
 
@@ -204,15 +263,20 @@ class LoopReuse(LoopStreams):
         if len({(isa.access_type(s.access.instruction), s.access.elements) for s in members}) > 1:
             self.reasons[last.index] = "it is accessed with several types"
             return None
-        reason = self._widths(stores, loads) or self._leaving(last)
-        own = {s.index for s in members}
+        reason = self._widths(stores, loads, seen=bool(loads)) or self._leaving(last)
+        own, compared = {s.index for s in members}, list[int]()
         for other in () if reason else self.accesses:
             reads_constant = "nc" in other.instruction.modifiers
-            if other.index not in own and not reads_constant and not self.apart(last, other):
+            if other.index in own or reads_constant or self.apart(last, other):
+                continue
+            if len(compared) < 2 * len(members) and self._is_comparable(last.access, other):
+                compared.append(other.index)
+            else:
                 name, line = other.instruction.name, self.kernel.line(other.index)
                 does = "read" if other.kind == "load" else "write"
                 reason = f"{name} at line {line} may {does} {_THESE}"
                 break
+        reason = reason or (self._widths(stores, loads, seen=True) if compared else None)
         if reason is not None:
             self.reasons[last.index] = reason
             return None
@@ -222,24 +286,37 @@ class LoopReuse(LoopStreams):
         # If a load comes first, it reads what memory held before the loop, so the register has to
         # be loaded in front of the loop: from that load's address, which is computed again there.
         # The store behind the loop uses the operand of the last store.
-        loaded = bool(loads) and order[0] == loads[0].index
-        computed = last.computed
-        if loaded and loads[0].computed != last.computed:
-            computed = loads[0].computed
-            if isa.address(loads[0].access.instruction) != isa.address(last.access.instruction):
-                self.reasons[last.index] = "its address is computed in several ways"
-                return None
+        first = loads[0] if loads and order[0] == loads[0].index else last
         return DeferredStores(
             self.header, tuple(s.index for s in stores), tuple(s.index for s in loads),
-            computed, loaded,
+            first.index, first.computed, first is not last or bool(compared), tuple(compared),
         )  # fmt: skip
 
-    def _widths(self, stores: Sequence[Stream], loads: Sequence[Stream]) -> str | None:
-        """Why one register cannot hold what all of these store and load."""
+    def _is_comparable(self, store: Access, load: Access) -> bool:
+        """Can a load that may be of stored bytes ask whether it is? Not before it is known that no
+        test can tell: each iteration has to ask."""
+        width = self.kernel.function.body.width
+        operands = [o for access in (store, load) for o in elements(access.instruction)]
+        return (
+            self.ranges is not None
+            and load.kind == "load"
+            and store.space == load.space == "global"
+            and is_plain(load.instruction)
+            and store.bits == load.bits
+            and len(operands) == 2
+            and all(isinstance(o, Reg) and not o.scope and width(o) == store.bits for o in operands)
+            and isinstance(isa.address(load.instruction).base, Reg)
+        )
+
+    def _widths(
+        self, stores: Sequence[Stream], loads: Sequence[Stream], *, seen: bool
+    ) -> str | None:
+        """Why one register cannot hold what all of these store and load. Only the last store counts
+        where no value is `seen` in the loop."""
         width = self.kernel.function.body.width
         kind = type_width(isa.access_type(stores[0].access.instruction) or "")
         widths: set[int] = set()
-        for stream in chain(stores if loads else stores[-1:], loads):
+        for stream in chain(stores if seen else stores[-1:], loads):
             for operand in elements(stream.access.instruction):
                 if isinstance(operand, Reg):
                     widths.add(width(operand) or 0)
@@ -247,7 +324,7 @@ class LoopReuse(LoopStreams):
                         return "it is accessed through a register of an inner scope"
                 elif stream.access.kind == "load":
                     return "a part of it is not loaded"
-        if len(widths) > 1 or (loads and widths != {kind}):
+        if len(widths) > 1 or (seen and widths != {kind}):
             return "it is accessed through registers of several widths"
         return None
 
@@ -286,6 +363,19 @@ def _asked_for(detail: Carried | Repeated | DeferredStores) -> frozenset[int]:
     if isinstance(detail, DeferredStores) or detail.source is None:
         return served(detail)
     return frozenset({detail.at, detail.source})
+
+
+def _is_load(detail: Carried | Repeated | DeferredStores) -> TypeGuard[Carried | Repeated]:
+    return not isinstance(detail, DeferredStores)
+
+
+def _is_invariant(
+    detail: Carried | Repeated | None, made: Mapping[int, Carried | Repeated]
+) -> bool:
+    """Does a load take what is loaded once, before the loop?"""
+    if isinstance(detail, Repeated):
+        return _is_invariant(made.get(detail.source), made)
+    return detail is not None and detail.source is None
 
 
 def _with_guard_reason(refusal: Refusal, reason: str | None) -> Refusal:

@@ -4,7 +4,7 @@ address grows by, which instructions make it, and which stores may write the sam
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from ptxsw.terms import op
 from ptxsw.terms.node import Term, walk
 from ptxsw.terms.origin import Origin
 from ptxsw.terms.polynomial import Polynomial
+from ptxsw.terms.substitution import substitute
 
 
 class Stream(Struct, frozen=True):
@@ -51,19 +52,23 @@ class Stream(Struct, frozen=True):
 class LoopStreams:
     """The accesses of one innermost loop, and for each that cannot be followed its reason in
     `reasons`, by instruction. What cannot be proved may be left to a test at entry (`supposed`) or
-    before the loop (`ranges`). `earlier` is another search of the same loop."""
+    before the loop (`ranges`). `earlier` is another search of the same loop. The loads `invariant`
+    are supposed to read the same in all iterations, and to stand in these registers."""
 
     def __init__(
         self, kernel: Kernel, header: int, inside: Iterable[Access],
         supposed: SupposedFacts | None = None, earlier: LoopStreams | None = None,
+        invariant: Mapping[int, Reg] | None = None,
     ) -> None:  # fmt: skip
         self.kernel, self.header, self.loop = kernel, header, kernel.trace.cfg.loops[header]
         self.supposed, self._earlier = supposed, earlier
+        self.invariant: Mapping[int, Reg] = invariant or {}
         self.ranges: LoopRanges | None = None
         self.cfg, self.trace = kernel.trace.cfg, kernel.trace
         self.accesses = [a for a in inside if a.space not in ("param", "const")]
         self.stores = [a for a in self.accesses if a.kind != "load"]
         self.reasons: dict[int, str] = {}
+        self._loads: dict[Reg, Term] = {}  # the first load of each register
         self._places: dict[int, tuple[Polynomial, Polynomial] | None] = {}
 
     def block(self, access: Access) -> int:
@@ -159,7 +164,7 @@ class LoopStreams:
         # iteration the same term stands for something else.
         if any(n.origin is Origin.LOOP_VALUE and n.of[0] == own for n in walk(place)):
             return None
-        whole = self.facts.polynomial(place)
+        whole = self.facts.polynomial(self._on_one_load(access, place))
         parted = whole.parted(self.count)
         # An address such as k·k grows by another amount in each iteration.
         if parted is None or self.count in parted[0].atoms:
@@ -168,6 +173,22 @@ class LoopStreams:
             if self.count in walk(atom):
                 return None  # such as zext(i + k): not i + zext(k) where the index wraps
         return whole, parted[0]
+
+    def _on_one_load(self, access: Access, place: Term) -> Term:
+        """An address that is built on what a load of the loop reads, which is supposed to be the
+        same in all iterations: in words of one load where several read the same bytes."""
+        facts = self.trace.loop_facts[self.header]
+        registers = {facts.values[at]: register for at, register in self.invariant.items()}
+        if not registers:
+            return place
+        address = facts.addresses[access.index]
+        used = {registers[n] for n in _outermost(address, registers.__contains__)}
+        loads = set(_outermost(place, lambda n: n.origin is Origin.LOAD))
+        if len(used) != 1 or len(loads) != 1:
+            return place
+        (register,), (load,) = used, loads
+        held = self._loads.setdefault(register, load)
+        return substitute(self.trace.terms, place, lambda n: held if n is load else None)
 
     def _wraps(self, access: Access) -> bool:
         """Is an index that grows from iteration to iteration extended, and may overflow before?"""
@@ -182,7 +203,7 @@ class LoopStreams:
         at = bisect_left(self._iteration, self._when(access.index), key=self._when)
         found = computation(
             self.cfg.instructions, self.cfg.written, reversed(self._iteration[:at]),
-            (base,) if isinstance(base, Reg) else (),
+            (base,) if isinstance(base, Reg) else (), self.invariant,
         )  # fmt: skip
         # What they begin with is read from before them. If a block that only some iterations pass
         # writes it, they would compute another address in front of the loop.
@@ -243,6 +264,15 @@ class LoopStreams:
         if self.facts.accesses_apart(one.access, store):
             return True
         return self.ranges is not None and self.ranges.apart(one.access, store)
+
+
+def _outermost(term: Term, found: Callable[[Term], bool]) -> Iterator[Term]:
+    """The nodes of a kind that lie in no other of that kind."""
+    if found(term):
+        yield term
+    else:
+        for arg in term.args:
+            yield from _outermost(arg, found)
 
 
 def _shape(access: Access) -> tuple[object, ...]:

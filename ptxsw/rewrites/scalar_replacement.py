@@ -35,12 +35,8 @@ from ptxsw.changes.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.carried_claims import claims
 from ptxsw.codegen.entry_guard import EntryGuard
-from ptxsw.codegen.lower_scalar_replacement import (
-    Carried,
-    DeferredStores,
-    Repeated,
-    lower,
-)
+from ptxsw.codegen.loop_registers import Carried, DeferredStores, Repeated
+from ptxsw.codegen.lower_scalar_replacement import lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Cfg

@@ -206,7 +206,7 @@ def test_branches_into_the_loop_pass_what_stands_before_it() -> None:
         ("call.uni f;", "call.uni (line 28) may call code that accesses these bytes"),
         ("@%p3 ret;", "ret (line 27) may end the thread inside the loop"),
         ("st.global.f32 [%rd6], %f1;", "st.global.f32 at line 27 may write these bytes"),
-        ("ld.global.f32 %f9, [%rd6];", "ld.global.f32 at line 27 may read these bytes"),
+        ("ld.global.u64 %rd7, [%rd6];", "ld.global.u64 at line 27 may read these bytes"),
         ("@%p3 st.global.f32 [%rd5], %f1;", "st.global.f32 at line 27 may write these bytes"),
     ],
 )
