@@ -301,7 +301,13 @@ class StraightLine:
 
     def _claims(self, family: _Family) -> Iterator[Term]:
         """What the test finds to hold."""
-        terms, low = self.sums.terms, self.sums.terms.const(family.numbers[1], 32)
+        terms, least = self.sums.terms, family.numbers[1]
+        if not family.sizes:  # the index may be more than a signed number
+            index = terms.zext(family.index, 64)
+            yield terms.ule(index, terms.const(family.limit, 64))
+            yield terms.ule(terms.const(least, 64), index)
+            return
+        low = terms.const(least, 32)
         for size in family.sizes:
             value = reduce(terms.mul, size)
             yield terms.ule(value, terms.const(family.largest, 32))
