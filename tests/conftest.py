@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ptxsw.cost import disassembly
 from ptxsw.driver.lean_start import collect_seldom
@@ -22,6 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 pytest_plugins = ["tests.skips"]
 
 collect_seldom()  # most of what tests make stays until they end
+
+settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("busy")  # others may use this machine, too
 
 LONGEST = (
     "cli/test_looking.py::test_kernels_by_either_name[_ZN3app",

@@ -49,6 +49,10 @@ def check(
         ),
     ],
     format: Annotated[Format, typer.Option(help="Output format.")] = Format.text,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORMAT=FILE", help="Also write it in another format to a file."),
+    ] = None,
     fail_on: Annotated[
         Level, typer.Option(help="Exit 1 if a finding has this level or a higher one.")
     ] = Level.warning,
@@ -146,6 +150,7 @@ def check(
       ptxsw check build/ lib.a a.out -j8 --format sarif > ptxsw.sarif
       ptxsw check build/ --write-baseline ptxsw.json
       ptxsw check build/ --baseline ptxsw.json --fail-on warning --format github
+      ptxsw check build/ --format github --also sarif=ptxsw.sarif
       ptxsw check kernels.ptx --launch scale=scale.json --launch sum=sum.json
       ptxsw check build/ --on dask://head:8786
       ptxsw check build/ --statistics
@@ -166,6 +171,7 @@ def check(
         raise CommandError(f"--statistics has no --format {format.value}: use text or json")
     if accesses and (format is not Format.json or statistics or resources):
         raise CommandError("--accesses needs --format json, without --statistics or --resources")
+    others = [_format_and_file(value) for value in also or ()]
     shape = None if block is None else block_shape(block)
     known_launches = named_launches(launch or ())
     roots = source_roots(source_root or ())
@@ -195,6 +201,8 @@ def check(
     if write_baseline is not None:
         write(write_baseline, run.new_baseline(answers))
         raise typer.Exit(BAD_INPUT if summary.problems else 0)
+    for other, path in others:
+        write(path, _drawn(summary, other, help_uri, accesses=False))
     if format is Format.text:
         pinned = pinned_findings is not None and bool(pinned_findings.resources)
         sys.stdout.write(_text(summary, pinned=pinned, counts=statistics))
@@ -211,6 +219,17 @@ def check(
         more = f" and {len(lacking) - _SHOWN} others" if len(lacking) > _SHOWN else ""
         sys.stderr.write(f"not proved absent in {shown}{more}: {require}\n")
         raise typer.Exit(_NOT_PROVED)
+
+
+def _format_and_file(value: str) -> tuple[Format, str]:
+    """What `--also` asks for. Raises CommandError."""
+    name, _, path = value.partition("=")
+    known = [each.value for each in Format if each is not Format.text]
+    if name not in known or not path:
+        raise CommandError(
+            f"--also {value}: name a format ({', '.join(known)}) and a file, as sarif=ptxsw.sarif"
+        )
+    return Format(name), path
 
 
 def _text(summary: Summary, *, pinned: bool, counts: bool) -> str:

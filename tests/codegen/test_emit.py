@@ -17,6 +17,7 @@ from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 from tests.heads import head
+from tests.parsed import parsed
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(GOLDEN.glob("*.in.ptx"))
@@ -63,7 +64,7 @@ def test_runs_as_before(case: Path, threads: int) -> None:
     data = np.random.default_rng(3).random(4096, dtype=np.float32)
     out = np.zeros(4096, np.float32)
     extra: dict[str, list[Any]] = {"pointers": [data], "copy": [data, out, np.uint32(17)]}
-    before = launch(parse(text), kernel, 1, threads, extra.get(kernel, [data, out]))
+    before = launch(parsed(text), kernel, 1, threads, extra.get(kernel, [data, out]))
     after = launch(parse(rewrite(text)), kernel, 1, threads, extra.get(kernel, [data, out]))
     for one, other in zip(before.buffers, after.buffers, strict=True):
         assert one.tobytes() == other.tobytes()
@@ -108,7 +109,7 @@ def run_wrapping(text: str) -> bytes:
     memory = {pointer + 4 * first: values[:64], pointer - (4 << 31): values[64:]}
     out = np.zeros(32, np.float32)
     result = launch(
-        parse(text), "wrap", 1, 32, [np.uint64(pointer), out, np.uint32(first)], memory=memory
+        parsed(text), "wrap", 1, 32, [np.uint64(pointer), out, np.uint32(first)], memory=memory
     )
     return result.buffers[0].tobytes()
 

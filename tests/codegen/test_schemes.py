@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 from tests.codegen.drafts import made
+from tests.parsed import parsed
 
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMES = GOLDEN / "schemes"
@@ -85,8 +85,8 @@ def test_runs_as_before(case: tuple[str, str, str, bool], block: tuple[int, int,
     extra = [np.uint32(7), np.uint32(40)] if name == "interleaved" else []
     new = made(text, scheme, form, hoist=hoist)[0]
     for seed in (None, 1, 2):
-        before = launch(parse(text), name, 1, block, [data, out, *extra])
-        after = launch(parse(new), name, 1, block, [data, out, *extra], seed=seed)
+        before = launch(parsed(text), name, 1, block, [data, out, *extra])
+        after = launch(parsed(new), name, 1, block, [data, out, *extra], seed=seed)
         assert before.buffers[1].tobytes() == after.buffers[1].tobytes()
 
 
@@ -103,8 +103,8 @@ def test_a_halo_row_makes_two_loads() -> None:
     text = text_of("unordered")
     data, out = np.ones(4096, np.float32), np.zeros(4096, np.float32)
     new = made(text, "halo", hoist=True)[0]
-    before = launch(parse(text), "unordered", 1, 128, [data, out]).counters
-    after = launch(parse(new), "unordered", 1, 128, [data, out]).counters
+    before = launch(parsed(text), "unordered", 1, 128, [data, out]).counters
+    after = launch(parsed(new), "unordered", 1, 128, [data, out]).counters
     assert before is not None and after is not None
     assert (before.warp_loads, after.warp_loads) == (4 * 5, 4 * 2)
 
@@ -131,8 +131,8 @@ def test_statements_that_share_a_line() -> None:
     for form in ("keep", "versioned"):
         new, _ = made(text, "early", form)
         data, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-        before = launch(parse(text), "row", 1, 40, [data, out])
-        after = launch(parse(new), "row", 1, 40, [data, out])
+        before = launch(parsed(text), "row", 1, 40, [data, out])
+        after = launch(parsed(new), "row", 1, 40, [data, out])
         assert before.buffers[1].tobytes() == after.buffers[1].tobytes()
 
 

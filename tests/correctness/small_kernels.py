@@ -12,6 +12,7 @@ from ptxsw.emulator.budget import Budget
 from ptxsw.parser.parse import parse
 from ptxsw.simt import RunError, launch
 from ptxsw.verify.launches import Launch
+from tests.parsed import parsed
 
 Block = tuple[int, int, int]
 
@@ -62,7 +63,7 @@ def error_of_run(text: str, block: Block, n: int, words: int = 4096, seed: int =
     """What a run of the kernel on a buffer of words ends with; nothing where it runs clean."""
     out = np.random.default_rng(seed).integers(0, 1 << 32, words, np.uint32)
     try:
-        launch(parse(text), "k", (1, 1, 1), block, (out, np.uint32(n)), counters=False)
+        launch(parsed(text), "k", (1, 1, 1), block, (out, np.uint32(n)), counters=False)
     except RunError as error:
         return str(error)
     return ""

@@ -8,6 +8,7 @@ from benchmarks.demotion import candidates, demoted, of_block
 from ptxsw.parser import parse
 from ptxsw.simt import launch
 from tests.heads import head
+from tests.parsed import parsed
 
 THREADS = 64
 TEXT = of_block(
@@ -45,7 +46,7 @@ L:
 
 def outputs(text: str) -> bytes:
     given = np.random.default_rng(3).random(2 * THREADS, np.float32)
-    done = launch(parse(text), "k", 1, THREADS, (given, np.zeros(THREADS, np.float32)))
+    done = launch(parsed(text), "k", 1, THREADS, (given, np.zeros(THREADS, np.float32)))
     assert done.buffers[1].all()
     return done.buffers[1].tobytes()
 

@@ -159,7 +159,7 @@ def test_a_hash_that_as_a_tree_would_fill_the_universe(
 ) -> None:
     monkeypatch.setattr(symbolic_machine, "_MAX_SIZE", 1 << 31)
     path = tmp_path / "hash.ptx"
-    path.write_text(hard.text("hash", 150))
+    path.write_text(hard.text("hash", 80))
     through_all(path)
     accesses = pipeline.analyze(path.read_text()).kernels[0].accesses or ()
     assert len(accesses[0].address or "") < 5_000

@@ -11,6 +11,7 @@ from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.terms.show import show
 from tests.heads import head
+from tests.parsed import parsed
 
 HEAD = (
     head("7.0", "sm_80")
@@ -71,5 +72,5 @@ def test_a_lane_on_another_path_does_not_read_its_own_number() -> None:
     results = []
     for text in (ONLY_LANE_5, made):
         buffers = [numbers.copy(), np.zeros(1, np.float32)]
-        results.append(launch(parse(text), "k", (1,), 32, buffers).buffers[1][0])
+        results.append(launch(parsed(text), "k", (1,), 32, buffers).buffers[1][0])
     assert results == [-3.0, -3.0]

@@ -80,3 +80,19 @@ def test_a_summary_without_findings() -> None:
     mended = TILE.with_name("tile-mended.ptx")
     done = ptxsw("check", mended, "--no-ptxas", "--format", "markdown")
     assert done.stdout == b"### ptxsw: no findings in 1 kernel\n\n"
+
+
+def test_one_check_writes_several_formats(tmp_path: Path) -> None:
+    done = ptxsw(
+        "check", TILE, "--no-ptxas", "--also", "sarif=a.sarif", "--also", "json=a.json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert b"32-way" in done.stdout
+    assert json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"]
+    assert json.loads((tmp_path / "a.json").read_text())["findings"]
+    wrong = ptxsw("check", TILE, "--also", "pdf=x")
+    assert (wrong.returncode, wrong.stdout) == (2, b"")
+    assert wrong.stderr.decode() == (
+        "--also pdf=x: name a format (json, sarif, github, gitlab, markdown) and a file, "
+        "as sarif=ptxsw.sarif\n"
+    )

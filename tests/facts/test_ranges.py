@@ -17,6 +17,7 @@ from ptxsw.terms.node import Term
 from ptxsw.terms.polynomial import Polynomial
 from ptxsw.terms.solver import Proved, Solver
 from tests.heads import head
+from tests.parsed import parsed
 
 HEAD = (
     head()
@@ -227,7 +228,7 @@ def touched(text: str, blocks: int, threads: int, n: int, m: int) -> set[int]:
     """The bytes that a launch writes, counted from the pointer."""
     memory = {WHERE: np.zeros(2 * MIDDLE, "u1")}
     arguments = [WHERE + MIDDLE, n & 0xFFFFFFFF, m & 0xFFFFFFFF]
-    result = launch(parse(text), "k", blocks, threads, arguments, memory=memory, limit=4000)
+    result = launch(parsed(text), "k", blocks, threads, arguments, memory=memory, limit=4000)
     return {int(at) - MIDDLE for at in np.flatnonzero(result.memory[WHERE])}
 
 

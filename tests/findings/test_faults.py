@@ -76,9 +76,10 @@ def _by_ptxas(each: Located) -> bool:
     return bool(re.search("spills|launch-bounds|register|occupancy", each.finding.rule))
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "benchmarks/programs/ptx").glob("*.ptx")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("file", [
+    pytest.param(file, id=file.stem, marks=[pytest.mark.slow] * (number % 3 > 0))
+    for number, file in enumerate(sorted((ROOT / "benchmarks/programs/ptx").glob("*.ptx")))
+])  # fmt: skip
 def test_other_programs_are_looked_at_without_trouble(file: Path) -> None:
     """Stencils of bytes, records of 28 bytes, trees of barriers: what is found has a place."""
     one = answer(Task(str(file), ptxas=False))

@@ -88,6 +88,7 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 # ---------------------------------------------------------------- all of it
 
 
+@pytest.mark.slow
 def test_the_whole_experiment(prepared: Path, finished: Path) -> None:
     """From the first file to the last. The others below take it apart."""
     assert {path.name for path in finished.iterdir()} == FILES

@@ -13,12 +13,12 @@ from benchmarks.kernelgen import operators
 from ptxsw.changes.options import Options
 from ptxsw.driver import pipeline
 from ptxsw.gpu.upper_bound import optimize
-from ptxsw.parser import parse
 from ptxsw.report import from_json, schema, to_json
 from ptxsw.rewrites import every
 from ptxsw.simt import launch
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.find import real_ptxas
+from tests.parsed import parsed
 from tests.rewrites.test_planning import styles, text_of
 
 
@@ -56,8 +56,8 @@ def test_bounds_compute_nonsense_and_say_so(bound: str, shuffles: int) -> None:
     arrays = operators.make_inputs(operator, (34, 3), np.dtype("f4"))
     scalars = operator.scalars
     args = [34, 3, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
-    before = launch(parse(text), operator.entry, (1, 1, 1), (32, 1, 1), args)
-    after = launch(parse(result.text), operator.entry, (1, 1, 1), (32, 1, 1), args)
+    before = launch(parsed(text), operator.entry, (1, 1, 1), (32, 1, 1), args)
+    after = launch(parsed(result.text), operator.entry, (1, 1, 1), (32, 1, 1), args)
     pairs = zip(before.buffers, after.buffers, strict=True)
     assert any(one.tobytes() != other.tobytes() for one, other in pairs)
     if real_ptxas(os.environ) is not None:

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.kernelgen.cases import CASES
 from ptxsw.driver.pipeline import Options, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import launch
+from tests.parsed import parsed
 
 
 @pytest.mark.parametrize(("name", "most"), [("gaussblur", 0.45), ("tricubic", 0.55)])
@@ -17,7 +17,7 @@ def test_executed_loads(name: str, most: float) -> None:
     text = case.path("float").read_text()
     rewritten = optimize(text, Options(mode="force", scheme="halo")).text
     counted = [
-        launch(parse(t), case.entry, run.grid, run.block, run.args).counters
+        launch(parsed(t), case.entry, run.grid, run.block, run.args).counters
         for t in (text, rewritten)
     ]
     loads = [counters.warp_loads for counters in counted if counters is not None]

@@ -12,6 +12,7 @@ import pytest
 
 from ptxsw import parse
 from ptxsw.driver import pipeline
+from tests.parsed import parsed
 
 PTX = Path(__file__).parent / "ptx"
 N = 128  # elements along each side, a multiple of a line
@@ -170,6 +171,6 @@ def test_left_out_lanes_as_a_run_counts_them() -> None:
     from ptxsw.simt import launch
 
     text = LANES.replace("CONDITION", "setp.gt.s32 %p1, %r4, 3;")
-    counters = launch(parse(text), "k", (2, 1, 1), (64, 1, 1), [zeros(32 * 64)]).counters
+    counters = launch(parsed(text), "k", (2, 1, 1), (64, 1, 1), [zeros(32 * 64)]).counters
     assert counters is not None
     assert (counters.warp_loads, counters.load_sectors) == (1, 4)

@@ -12,10 +12,10 @@ from random import Random
 
 import pytest
 
-from ptxsw import parse
 from ptxsw.driver import pipeline
 from ptxsw.report import Access
 from tests.heads import head
+from tests.parsed import parsed
 
 np = pytest.importorskip("numpy")
 
@@ -79,7 +79,7 @@ def addresses(text: str, block: tuple[int, int, int]) -> Iterator[list[int]]:
     threads = block[0] * block[1] * block[2]
     out = np.zeros(threads, "u8")
     text = "".join(line for line in text.splitlines(True) if "ld.shared" not in line)
-    result = launch(parse(text), "k", (1, 1, 1), block, [np.zeros(1 << 20, "u1"), out])
+    result = launch(parsed(text), "k", (1, 1, 1), block, [np.zeros(1 << 20, "u1"), out])
     found = [int(at) for at in result.buffers[1]]
     return (found[first : first + 32] for first in range(0, threads, 32))
 

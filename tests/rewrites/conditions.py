@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.kernelgen.cases import Run
 from benchmarks.programs.loads import LOADS
-from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.simt.chunk import Chunk
 from ptxsw.simt.memory import AccessedBytes
 from ptxsw.simt.state import Fragment, MemoryFault
+from tests.parsed import parsed
 
 HERE = Path(__file__).parent / "programs"
 WHERE = 1 << 44
@@ -54,7 +54,7 @@ class Launch:
     def results(self, text: str) -> dict[int, bytes]:
         """What another text of the kernel leaves in memory. Raises RunError."""
         done = launch(
-            parse(text), self.entry, self.grid, self.block, self.arguments, memory=self.memory
+            parsed(text), self.entry, self.grid, self.block, self.arguments, memory=self.memory
         )  # fmt: skip
         return {at: data.tobytes() for at, data in done.memory.items()}
 
@@ -64,7 +64,7 @@ class Launch:
             return self
         marks = _Marks(self.memory)
         launch(
-            parse(self.text), self.entry, self.grid, self.block, self.arguments,
+            parsed(self.text), self.entry, self.grid, self.block, self.arguments,
             memory=self.memory, recorder=marks,
         )  # fmt: skip
         return replace(self, memory=dict(marks.pieces()))
@@ -191,7 +191,7 @@ def mapped_as_touched(one: Launch, fill: Callable[[int], np.ndarray]) -> Launch:
     memory: dict[int, np.ndarray] = {}
     while True:
         try:
-            launch(parse(one.text), one.entry, one.grid, one.block, one.arguments, memory=memory)
+            launch(parsed(one.text), one.entry, one.grid, one.block, one.arguments, memory=memory)
         except MemoryFault as fault:
             (address, *_) = re.findall(r" at 0x([0-9a-f]+)", str(fault))
             page = int(address, 16) // PAGE * PAGE

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ptxsw.changes.claim import Claim
 from ptxsw.codegen.excerpt import Excerpts
@@ -48,8 +50,17 @@ def lines(text: str) -> list[str]:
 
 
 def rewritten(rewrite: str, text: str, **options: object) -> Result:
-    """What one rewrite alone makes of a text."""
-    return optimize(text, Options(mode="force", rewrites=(rewrite,), **options))  # type: ignore[arg-type]
+    """What one rewrite alone makes of a text; many mutants are made of the same."""
+    ptxas = os.environ.get("PTXSW_REAL_PTXAS")
+    return _rewritten(ptxas, rewrite, text, tuple(sorted(options.items())))
+
+
+@lru_cache(maxsize=64)
+def _rewritten(
+    ptxas: str | None, rewrite: str, text: str, options: tuple[tuple[str, object], ...]
+) -> Result:
+    chosen = Options(mode="force", rewrites=(rewrite,), **dict(options))  # type: ignore[arg-type]
+    return optimize(text, chosen)
 
 
 def new_lines(before: str, result: Result) -> list[str]:

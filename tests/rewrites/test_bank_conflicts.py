@@ -17,6 +17,7 @@ from ptxsw.rewrites.bank_choice import NONE_HELPS
 from ptxsw.simt import Race, RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head
+from tests.parsed import parsed
 from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 
 pytestmark = pytest.mark.usefixtures("no_ptxas")
@@ -176,7 +177,7 @@ def worst(result: Result) -> tuple[float, float]:
 def run(text: str, block: object, elements: np.ndarray, shared: int = 0) -> bytes:
     out = np.zeros(elements.size, elements.dtype)
     arguments = [elements.copy(), out, 0][: text.count(".param .")]
-    result = launch(parse(text), "k", 1, block, arguments, shared=shared)  # type: ignore[arg-type]
+    result = launch(parsed(text), "k", 1, block, arguments, shared=shared)  # type: ignore[arg-type]
     return bytes(result.buffers[1].tobytes())
 
 
@@ -793,7 +794,7 @@ def test_races_are_those_of_the_original(size: int) -> None:
     for one in (text, made(text).text):
         arguments = [np.ones(size // 4, "u4"), np.zeros(size // 4, "u4")]
         with pytest.raises(Race) as caught:
-            launch(parse(one), "k", 1, size // 4, arguments, shared=size, races=True)
+            launch(parsed(one), "k", 1, size // 4, arguments, shared=size, races=True)
         told.append(
             re.sub(r", line \d+", "", str(caught.value).partition(": k: ")[2].splitlines()[0])
         )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ptxsw.driver.pipeline import Result
-from ptxsw.parser import parse
 from ptxsw.simt import launch
+from tests.parsed import parsed
 from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 
 pytestmark = pytest.mark.usefixtures("no_ptxas")
@@ -41,7 +41,7 @@ def made(text: str) -> Result:
 def run(text: str, threads: int) -> bytes:
     """What it stores, in one block."""
     memory = {1 << 40: np.arange(128, dtype="u4"), 1 << 44: np.zeros(256, "u4")}
-    done = launch(parse(text), "k", 1, threads, (1 << 40, 1 << 44, 64), memory=memory)
+    done = launch(parsed(text), "k", 1, threads, (1 << 40, 1 << 44, 64), memory=memory)
     return done.memory[1 << 44].tobytes()
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ptxsw.driver.pipeline import Options, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Mismatch, Proved
+from tests.parsed import parsed
 from tests.rewrites.pair import kernel, new_lines, outcome, reasons, rewritten
 
 NAME = "load-elimination"
@@ -126,7 +126,7 @@ def test_validate_and_a_run_each_refuse_mutants(mutant: str) -> None:
 
     def result(text: str) -> bytes:
         memory = {WHERE: np.arange(1, 257, dtype="f4").view("u1")}
-        done = launch(parse(text), "k", 1, 37, [WHERE, WHERE + 512, 3], memory=memory)
+        done = launch(parsed(text), "k", 1, 37, [WHERE, WHERE + 512, 3], memory=memory)
         return bytes(done.memory[WHERE].tobytes())
 
     assert result(good) == result(text) != result(changed)
@@ -167,7 +167,7 @@ def results(text: str, distance: int, threads: int = 37, number: int = 30) -> by
     """What is in memory behind a launch with two pointers so many bytes apart."""
     memory = {WHERE: (np.arange(2048) % 251).astype("u1")}
     given = [WHERE + 768, WHERE + 768 + distance, number]
-    return launch(parse(text), "k", 1, threads, given, memory=memory).memory[WHERE].tobytes()
+    return launch(parsed(text), "k", 1, threads, given, memory=memory).memory[WHERE].tobytes()
 
 
 def test_what_was_stored_is_in_a_register() -> None:
@@ -329,7 +329,7 @@ def test_a_value_is_kept_over_a_store_in_an_arm_of_a_loop() -> None:
         memory = np.arange(8192, dtype="u4") % 7
         found = [
             launch(
-                parse(t), "k", 1, 16, (WHERE + 16384, WHERE + 16384 + distance, 16),
+                parsed(t), "k", 1, 16, (WHERE + 16384, WHERE + 16384 + distance, 16),
                 memory={WHERE: memory.copy()},
             ).memory[WHERE].tobytes()
             for t in (text, result.text)

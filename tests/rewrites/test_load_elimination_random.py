@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from ptxsw.parser import parse
 from ptxsw.simt import launch
+from tests.parsed import parsed
 from tests.rewrites.pair import kernel, rewritten
 
 WHERE = 1 << 44
@@ -59,7 +59,7 @@ def _agree(seed: int) -> bool:
         for one in (text, new):
             memory = {WHERE: (np.arange(2048) * 7 % 251).astype("u1")}
             given = [WHERE + 768, WHERE + 768 + distance, 30]
-            done = launch(parse(one), "k", 1, 37, given, memory=memory)
+            done = launch(parsed(one), "k", 1, 37, given, memory=memory)
             behind.append(done.memory[WHERE].tobytes())
         assert behind[0] == behind[1], (seed, distance)
     return new != text

@@ -26,7 +26,6 @@ QUICK = ("column-scale",)
 ALSO_QUICK = {
     ("row-sums", "no iteration"),
     ("row-sums", "overlapping buffers"),
-    ("jagged", "two iterations"),
     ("jagged", "overlapping buffers"),
 }
 NOTHING = {

@@ -14,10 +14,10 @@ import pytest
 
 from ptxsw.changes.claim import Claim
 from ptxsw.driver.pipeline import Result
-from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
 from ptxsw.simt.state import Race, Trap
 from tests.heads import head
+from tests.parsed import parsed
 from tests.rewrites.pair import claims_of, is_proved, new_lines, reasons, rewritten
 
 NAME = "scalar-replacement"
@@ -290,7 +290,7 @@ def behind(
     given = [POINTERS if loaded else middle, middle + distance, COUNTS, step & 0xFFFFFFFF]
     try:
         done = launch(
-            parse(text), "k", 1, len(counts), given, memory=memory, races=len(counts) > 1
+            parsed(text), "k", 1, len(counts), given, memory=memory, races=len(counts) > 1
         )  # fmt: skip
     except Race:
         return None
@@ -314,12 +314,15 @@ def goes_slow(text: str, distance: int, counts: Sequence[int], step: int = 2) ->
     return False
 
 
+DISTANCES = (-24, -8, -4, 0, 4, 8, 24)
+
+
 @pytest.mark.parametrize("body", BODIES)
 def test_results_agree_wherever_the_arrays_lie(body: str) -> None:
     text = kernel(BODIES[body])
     new = made(text).text
     assert "$sw_slow1" in new
-    for distance in range(-4, 9) if body == "bytes" else range(-24, 28, 4):
+    for distance in range(-4, 9) if body == "bytes" else DISTANCES:
         for counts in ((0,), (1,), (2,), (3, 0, 1, 6, 2)):
             given = distance, counts
             assert agrees(text, new, *given), given
@@ -372,7 +375,7 @@ def test_a_thread_of_no_iterations_reads_nothing() -> None:
         text = kernel(body)
         for one in (text, made(text).text):
             memory = {COUNTS: memory_of((0, -3), None)[COUNTS]}
-            launch(parse(one), "k", 1, 2, [1 << 20, 1 << 30, COUNTS, 2], memory=memory)  # unmapped
+            launch(parsed(one), "k", 1, 2, [1 << 20, 1 << 30, COUNTS, 2], memory=memory)  # unmapped
 
 
 # ---------------------------------------------------------------- mutants
@@ -438,7 +441,7 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
         runs.append(behind(text, 1024, (0, 3, 5), loaded=True))
         unmapped = memory_of((0,), 1 << 20)
         del unmapped[WHERE]
-        launch(parse(text), "k", 1, 1, [POINTERS, 1 << 30, COUNTS, 2], memory=unmapped)
+        launch(parsed(text), "k", 1, 1, [POINTERS, 1 << 30, COUNTS, 2], memory=unmapped)
         return runs
 
     expected = results(text)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ptxsw.changes.assumptions import DEFAULT_ASSUME, PARAMETERS_ARE_GLOBAL
-from ptxsw.parser import parse
 from ptxsw.rewrites.memory_spaces import _NOT_KNOWN
 from ptxsw.simt import launch
+from tests.parsed import parsed
 from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 
 
@@ -174,7 +174,7 @@ def test_one_of_several_arrays_of_one_space(form: str) -> None:
     assert new.count("st.shared.f32") == new.count("ld.shared.f32") == 1, form
     data = np.arange(1, 65, dtype="f8").view("f4").copy()
     texts = (
-        bytes(launch(parse(t), "k", 1, 64, [data, data, 0]).buffers[1].tobytes())
+        bytes(launch(parsed(t), "k", 1, 64, [data, data, 0]).buffers[1].tobytes())
         for t in (text, new)
     )
     assert len(set(texts)) == 1, form

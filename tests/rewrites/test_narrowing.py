@@ -15,6 +15,7 @@ from ptxsw.simt import launch
 from ptxsw.terms.node import Term
 from ptxsw.terms.show import show
 from ptxsw.validate import Proved, validate
+from tests.parsed import parsed
 from tests.real import FIXTURES, text_of
 from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 
@@ -129,7 +130,7 @@ def test_results_agree_at_all_boundaries(operation: str) -> None:
 
 
 def _run(text: str, data: np.ndarray) -> bytes:
-    result = launch(parse(text), "k", 1, 64, [data.copy(), np.zeros(128, "u8"), 0])
+    result = launch(parsed(text), "k", 1, 64, [data.copy(), np.zeros(128, "u8"), 0])
     return bytes(result.buffers[1].tobytes())
 
 

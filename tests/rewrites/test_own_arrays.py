@@ -11,6 +11,7 @@ from ptxsw.parser import parse
 from ptxsw.report.model import Kernel
 from ptxsw.simt import launch
 from ptxsw.validate import Outcome, Proved, Unproved, validate
+from tests.parsed import parsed
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
 pytestmark = pytest.mark.usefixtures("no_ptxas")
@@ -60,7 +61,7 @@ def proof(before: str, after: str, permutation: Permutation, **how: object) -> O
 
 def run(text: str) -> bytes:
     memory = {1 << 40: np.arange(1024, dtype="u4"), 1 << 44: np.zeros(1024, "u4")}
-    done = launch(parse(text), "k", 1, (32, 32), (1 << 40, 1 << 44, 64), memory=memory)
+    done = launch(parsed(text), "k", 1, (32, 32), (1 << 40, 1 << 44, 64), memory=memory)
     return done.memory[1 << 44].tobytes()
 
 
@@ -177,7 +178,7 @@ def test_dynamic_memory_gives_the_same(size: int) -> None:
     memory = {1 << 40: np.arange(1024, dtype="u4"), 1 << 44: np.zeros(1024, "u4")}
     given = (1 << 40, 1 << 44, 64)
     results = [
-        launch(parse(one), "k", 1, (32, 32), given, memory=memory, shared=size).memory[1 << 44]
+        launch(parsed(one), "k", 1, (32, 32), given, memory=memory, shared=size).memory[1 << 44]
         for one in (dynamic(), made(dynamic()).text)
     ]
     assert results[0].tobytes() == results[1].tobytes()

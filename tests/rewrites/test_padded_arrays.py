@@ -10,6 +10,7 @@ from ptxsw.driver.pipeline import Result
 from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.validate import Outcome, Proved, Unproved, validate
+from tests.parsed import parsed
 from tests.rewrites.pair import kernel, new_lines, rewritten
 
 pytestmark = pytest.mark.usefixtures("no_ptxas")
@@ -56,7 +57,7 @@ def proof(before: str, after: str, permutation: Permutation = PADDED, **how: obj
 
 def run(text: str) -> bytes:
     memory = {1 << 40: np.zeros(64, "u4"), 1 << 44: np.zeros(256, "u4")}
-    done = launch(parse(text), "k", 1, (32, 8), (1 << 40, 1 << 44, 64), memory=memory)
+    done = launch(parsed(text), "k", 1, (32, 8), (1 << 40, 1 << 44, 64), memory=memory)
     return done.memory[1 << 44].tobytes()
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ptxsw.driver.pipeline import Options, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
+from tests.parsed import parsed
 from tests.rewrites.pair import is_proved, kernel, new_lines, reasons, rewritten
 
 NAME = "load-elimination"
@@ -70,7 +70,7 @@ def results(text: str, distance: int = 512, number: int = 20, first: int = 768) 
     """What 37 threads leave behind with two pointers so many bytes apart."""
     memory = {WHERE: (np.arange(2048) * 7 % 251).astype("u1")}
     given = [WHERE + first, WHERE + first + distance, number]
-    return launch(parse(text), "k", 1, 37, given, memory=memory).memory[WHERE].tobytes()
+    return launch(parsed(text), "k", 1, 37, given, memory=memory).memory[WHERE].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_no_byte_is_read_that_was_not_before() -> None:
     memory = {WHERE: np.arange(24, dtype="u1"), WHERE + 4096: np.zeros(512, "u1")}
     given = [WHERE, WHERE + 4096, 64]  # none loads before; lanes 0 to 2 go to the join
     behind = [
-        launch(parse(one), "k", 1, 37, given, memory=memory).memory[WHERE + 4096].tobytes()
+        launch(parsed(one), "k", 1, 37, given, memory=memory).memory[WHERE + 4096].tobytes()
         for one in (text, new)
     ]
     assert behind[0] == behind[1]

@@ -10,6 +10,7 @@ from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
 from ptxsw.rewrites.pointer_guard import ending_comparison
 from ptxsw.simt import RunError, launch
+from tests.parsed import parsed
 from tests.rewrites.pair import claims_of, is_proved, kernel, new_lines, reasons, rewritten
 
 STRENGTH = "strength-reduction"
@@ -46,7 +47,7 @@ def ran(text: str) -> bytes | str:
     memory = {INPUT: given, OUTPUT: np.zeros(80, np.float32)}
     arguments = [INPUT + 4 * 1000, OUTPUT, 0]
     try:
-        done = launch(parse(text), "k", 1, 40, arguments, memory=memory, limit=20_000)
+        done = launch(parsed(text), "k", 1, 40, arguments, memory=memory, limit=20_000)
     except RunError as error:
         return type(error).__name__
     return done.memory[OUTPUT].tobytes()

@@ -14,10 +14,10 @@ from benchmarks.machine_loops import count, inner_loops
 from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
 from ptxsw.driver.pipeline import Options, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas
 from ptxsw.validate import Mismatch, Proved
+from tests.parsed import parsed
 from tests.rewrites.pair import is_proved, kernel, new_lines, outcome, reasons, rewritten
 
 PROGRAMS = Path(__file__).parent / "programs" / "loads_over_stores.ptx"
@@ -181,7 +181,7 @@ def test_barriers_stand_in_both_copies_which_no_grid_mixes() -> None:
 def memory_after(text: str, distance: int) -> bytes:
     memory = np.arange(1024, dtype="f4").view("u1")
     first = WHERE + 2048
-    result = launch(parse(text), "k", 1, 64, [first, first + distance, 40], memory={WHERE: memory})
+    result = launch(parsed(text), "k", 1, 64, [first, first + distance, 40], memory={WHERE: memory})
     return bytes(result.memory[WHERE].tobytes())
 
 
@@ -222,7 +222,7 @@ def run(
         memory = (np.arange(SIZE // np.dtype(kind).itemsize) % 97).astype(kind).view("u1")
     first = WHERE + SIZE // 2
     arguments = [first, first + distance, *(n & 0xFFFFFFFF for n in numbers)]
-    result = launch(parse(text), name, grid, block, arguments, memory={WHERE: memory}, races=alone)
+    result = launch(parsed(text), name, grid, block, arguments, memory={WHERE: memory}, races=alone)
     return bytes(result.memory[WHERE].tobytes())
 
 

@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
+from tests.parsed import parsed
 from tests.rewrites.pair import kernel, rewritten
 
 QUICK = 4
@@ -78,7 +78,7 @@ def behind(text: str, distance: int, iterations: int, block: int | tuple[int, in
     given = [middle, middle + distance, iterations]
     try:
         done = launch(
-            parse(text), "k", 1, block, given, memory=memory, limit=20_000, races=block != 1
+            parsed(text), "k", 1, block, given, memory=memory, limit=20_000, races=block != 1
         )
     except RunError as error:
         return "no end" if "no end after" in str(error) else "fails"

@@ -18,11 +18,11 @@ from ptxsw.changes.assumptions import DEFAULT_ASSUME
 from ptxsw.cost import sass
 from ptxsw.driver import checked_texts
 from ptxsw.driver.pipeline import Options, Result, optimize
-from ptxsw.parser import parse
 from ptxsw.rewrites.base import Attempt
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas
 from ptxsw.validate import Proved
+from tests.parsed import parsed
 from tests.rewrites.pair import (
     claims_of,
     is_proved,
@@ -353,7 +353,7 @@ def behind(text: str, distance: int, iterations: int) -> bytes:
     """What is in memory behind a launch with two pointers so many bytes apart."""
     memory = {WHERE: np.arange(1, 2049, dtype="f4").view("u1")}
     given = [WHERE + 2048, WHERE + 2048 + distance, iterations]
-    done = launch(parse(text), "k", 1, 8, given, memory=memory)
+    done = launch(parsed(text), "k", 1, 8, given, memory=memory)
     return bytes(done.memory[WHERE].tobytes())
 
 
@@ -457,7 +457,7 @@ def test_validate_and_a_run_each_refuse_a_wrong_test(mutant: str) -> None:
         for distance, threads in ((0, 1), (3, 1), (19, 3)):  # the first byte is shared, the last
             memory = {WHERE: np.arange(64, 192, dtype="u1").repeat(64)}
             given = [WHERE + 512, WHERE + 512 + distance, 4]
-            done = launch(parse(text), "k", 1, threads, given, memory=memory)
+            done = launch(parsed(text), "k", 1, threads, given, memory=memory)
             found.append(bytes(done.memory[WHERE].tobytes()))
         return found
 
@@ -517,7 +517,7 @@ def run(text: str, name: str, distance: int, numbers: tuple[int, ...]) -> bytes:
     memory = (np.arange(SIZE // size) % 13).astype(kind).view("u1")
     first = WHERE + SIZE // 2
     arguments = [first, first + distance, *(n & 0xFFFFFFFF for n in numbers)]
-    result = launch(parse(text), name, grid, block, arguments, memory={WHERE: memory})
+    result = launch(parsed(text), name, grid, block, arguments, memory={WHERE: memory})
     return bytes(result.memory[WHERE].tobytes())
 
 
@@ -547,7 +547,7 @@ def test_a_loop_of_no_iterations_reads_nothing(name: str, iterations: int) -> No
     *most, _ = ARGUMENTS[name][1]
     *_, grid, block = ARGUMENTS[name]
     for text in (program(name), replaced(name)):
-        launch(parse(text), name, grid, block, [1 << 20, 1 << 30, *most, iterations])  # unmapped
+        launch(parsed(text), name, grid, block, [1 << 20, 1 << 30, *most, iterations])  # unmapped
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 2, 5])
@@ -556,7 +556,7 @@ def test_lanes_with_different_numbers_of_iterations(iterations: int) -> None:
         text = kernel(body.replace("mov.u32 %r3, 0;", "min.u32 %r1, %r1, %r2;\nmov.u32 %r3, 0;"))
         old, new = (
             launch(
-                parse(one), "k", 1, 40, [WHERE, WHERE + 2048, iterations],
+                parsed(one), "k", 1, 40, [WHERE, WHERE + 2048, iterations],
                 memory={WHERE: np.arange(1024, dtype="f4").view("u1")},
             ).memory[WHERE]
             for one in (text, made(text).text)
@@ -614,10 +614,10 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
         for iterations in (0, 1, 2, 3) if body is PROMOTED else (1, 2, 3):
             memory = {WHERE: np.arange(1, 257, dtype="f4").view("u1")}
             given = [WHERE, WHERE + 512, iterations]
-            done = launch(parse(text), "k", 1, 8, given, memory=memory)
+            done = launch(parsed(text), "k", 1, 8, given, memory=memory)
             found.append(bytes(done.memory[WHERE].tobytes()))
         if body is PROMOTED:
-            launch(parse(text), "k", 1, 8, [1 << 20, 1 << 30, 0])  # reads and writes nothing
+            launch(parsed(text), "k", 1, 8, [1 << 20, 1 << 30, 0])  # reads and writes nothing
         return found
 
     expected = results(text)

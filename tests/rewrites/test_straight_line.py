@@ -20,6 +20,7 @@ from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.simt import launch
 from tests.cost.conftest import tools
 from tests.heads import head
+from tests.parsed import parsed
 from tests.rewrites.pair import is_proved, new_lines, reasons, rewritten
 from tests.rewrites.test_strength_wraps import WIDE, Launch, check
 
@@ -109,7 +110,7 @@ def run(text: str, n: int, m: int, threads: int = 5) -> dict[int, bytes]:
     random = np.random.default_rng(7)
     memory = {1 << 44: random.random(1 << 14, "f4"), 1 << 45: np.zeros(64, "f4")}
     origin = (1 << 44) + (1 << 15)
-    done = launch(parse(text), "k", (1,), threads, [n, m, origin, 1 << 45], memory=memory)
+    done = launch(parsed(text), "k", (1,), threads, [n, m, origin, 1 << 45], memory=memory)
     return {at: bytes(array.tobytes()) for at, array in done.memory.items()}
 
 

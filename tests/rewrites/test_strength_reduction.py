@@ -18,6 +18,7 @@ from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Claim, Outcome, Proved, validate
 from tests.cost.conftest import made, tools
+from tests.parsed import parsed
 from tests.rewrites.pair import claims_of, is_proved, new_lines, reasons, rewritten
 
 __all__ = ["made", "tools"]  # fixtures
@@ -451,7 +452,7 @@ def run(text: str, n: int, m: int, start: int, threads: int = 3) -> dict[int, by
     }
     arguments = [OUT, BASE, n & 0xFFFFFFFF, m & 0xFFFFFFFF, start & 0xFFFFFFFF]
     try:
-        done = launch(parse(text), "k", (1,), threads, arguments, memory=memory)
+        done = launch(parsed(text), "k", (1,), threads, arguments, memory=memory)
     except RunError as error:
         return type(error).__name__
     return {at: bytes(array.tobytes()) for at, array in done.memory.items()}

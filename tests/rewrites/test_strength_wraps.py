@@ -15,8 +15,8 @@ from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.programs.addresses import ADDRESSES
 from benchmarks.strength_reduction import REWRITE, operators
 from ptxsw.driver.pipeline import Options, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import MemoryFault, launch
+from tests.parsed import parsed
 
 WORD, WIDE = 1 << 32, 1 << 64
 FAR = 1 << 30  # bytes, more than any launch covers without wrapping
@@ -41,7 +41,7 @@ def run(
     args = (*launched.scalars, *arrays)
     only = range(launched.number, launched.number + 1)
     done = launch(
-        parse(text), None, launched.grid, launched.block, args,
+        parsed(text), None, launched.grid, launched.block, args,
         memory=windows, only=only, counters=False,
     )  # fmt: skip
     return {at: bytes(array.tobytes()) for at, array in done.memory.items()}

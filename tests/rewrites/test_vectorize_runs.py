@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ptxsw.driver.pipeline import Result
-from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
+from tests.parsed import parsed
 from tests.rewrites.pair import is_proved, kernel, reasons, rewritten
 
 BASE = 1 << 44
@@ -60,7 +60,7 @@ def run(
         memory = {BASE: np.resize(values, size + 256)}
         arguments = [BASE + 128, BASE + 128 + shift, n]
     try:
-        result = launch(parse(text), "k", grid, threads, arguments, memory=memory)
+        result = launch(parsed(text), "k", grid, threads, arguments, memory=memory)
     except RunError as error:
         return type(error).__name__
     return b"".join(bytes(result.memory[at].tobytes()) for at in sorted(memory))
@@ -248,7 +248,7 @@ def from_memory(text: str) -> Outcome:
     out = BASE + (1 << 18)
     memory = {BASE: pointers, rows: values, out: np.zeros(8 * threads + 8, "u1")}
     try:
-        result = launch(parse(text), "k", 1, threads, [BASE, out, 0], memory=memory)
+        result = launch(parsed(text), "k", 1, threads, [BASE, out, 0], memory=memory)
     except RunError as error:
         return type(error).__name__
     return bytes(result.memory[out].tobytes())
@@ -354,7 +354,7 @@ def _short(text: str) -> Outcome:
     values = np.arange(64, dtype="u1")
     memory = {BASE: values, BASE + (1 << 16): np.zeros(64, "u1")}
     try:
-        result = launch(parse(text), "k", 1, 7, [BASE, BASE + (1 << 16), 4], memory=memory)
+        result = launch(parsed(text), "k", 1, 7, [BASE, BASE + (1 << 16), 4], memory=memory)
     except RunError as error:
         return type(error).__name__
     return bytes(result.memory[BASE + (1 << 16)].tobytes())
@@ -451,7 +451,7 @@ def of_rows(text: str, n: int, w: int, source: int = 0, target: int = 0) -> Outc
     memory = {BASE + source: values, out + target: np.zeros_like(values)}
     try:
         result = launch(
-            parse(text), "k", (2,), 37, [BASE + source, out + target, n, w], memory=memory
+            parsed(text), "k", (2,), 37, [BASE + source, out + target, n, w], memory=memory
         )
     except RunError as error:
         return type(error).__name__

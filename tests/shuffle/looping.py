@@ -15,6 +15,7 @@ from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from ptxsw.shuffle.uniform_loops import LoopChoices, uniform_loops
 from ptxsw.simt import launch
+from tests.parsed import parsed
 
 HEAD = """\
 .version {version}
@@ -123,5 +124,5 @@ def outputs(text: str, block: tuple[int, int, int], n: int, **how: object) -> by
     out = np.zeros(_SIZE, np.float32)
     a = rng.integers(-9, 9, _SIZE).astype(np.float32)
     rows = np.concatenate([[0], np.cumsum(rng.integers(0, 4, _SIZE - 1))]).astype(np.int32) % 99
-    result = launch(parse(text), "k", 1, block, [out, a, rows, n], **how)  # type: ignore[arg-type]
+    result = launch(parsed(text), "k", 1, block, [out, a, rows, n], **how)  # type: ignore[arg-type]
     return result.buffers[0].tobytes()

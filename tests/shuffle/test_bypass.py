@@ -17,10 +17,10 @@ from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
 from ptxsw.driver.checked_texts import UNCHECKED
 from ptxsw.driver.pipeline import Options, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.validate import Proved
 from tests.command_line import ptxsw
+from tests.parsed import parsed
 from tests.shuffle.looping import lengths, outputs, plain
 from tests.shuffle.pairs import PAIRS
 from tests.validate.test_warp import judged
@@ -52,7 +52,7 @@ def bytes_of(text: str, block: tuple[int, int, int], n: int, seed: int | None) -
     threads = block[0] * block[1]
     a = np.random.default_rng(5).integers(1, 255, n, dtype=np.uint8)
     args = [a, np.zeros(2 * threads, np.int32), n]
-    return launch(parse(text), None, 2, block, args, seed=seed).buffers[1].tobytes()
+    return launch(parsed(text), None, 2, block, args, seed=seed).buffers[1].tobytes()
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -13,6 +13,7 @@ from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import launch
 from ptxsw.simt.state import RunError
 from ptxsw.validate import Proved, validate
+from tests.parsed import parsed
 from tests.shuffle.flat_kernels import LAUNCHES, kernel
 from tests.shuffle.test_pairs import WAYS
 
@@ -27,7 +28,7 @@ def results(text: str, block: tuple[int, int, int], numbers: tuple[int, ...]) ->
     out = np.zeros(2 * block[0] * block[1], np.float32)
     scalars = (np.uint32(number & 0xFFFFFFFF) for number in numbers)
     try:
-        return launch(parse(text), "k", 2, block, [values, out, *scalars]).buffers[1].tobytes()
+        return launch(parsed(text), "k", 2, block, [values, out, *scalars]).buffers[1].tobytes()
     except (RunError, Unsupported) as error:
         assert "defined" not in str(error)
         return None

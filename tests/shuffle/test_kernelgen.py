@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.kernelgen import operators
 from ptxsw.driver.pipeline import Options, Result, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
+from tests.parsed import parsed
 
 PTX = Path(operators.__file__).parent / "ptx"
 
@@ -59,7 +59,10 @@ def test_as_many_in_double_precision(name: str) -> None:
     assert kernel.shuffles == TABLE_2[name][0]
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize(
+    "arch", [pytest.param("sm_75", marks=pytest.mark.slow), "sm_80",
+             pytest.param("sm_90", marks=pytest.mark.slow)]
+)  # fmt: skip
 @pytest.mark.parametrize("name", [name for name, (count, _) in TABLE_2.items() if count])
 def test_ptxas_takes_it(name: str, arch: str, tmp_path: Path) -> None:
     ptxas = real_ptxas(os.environ)
@@ -88,8 +91,8 @@ def test_results_are_equal(name: str, block: tuple[int, int, int], seed: int | N
     arrays = operators.make_inputs(operator, sizes, np.dtype("f4"))
     scalars = operator.scalars
     args = [*sizes, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
-    before = launch(parse(text), operator.entry, (1, 1, 1), block, args)
-    after = launch(parse(result.text), operator.entry, (1, 1, 1), block, args, seed=seed)
+    before = launch(parsed(text), operator.entry, (1, 1, 1), block, args)
+    after = launch(parsed(result.text), operator.entry, (1, 1, 1), block, args, seed=seed)
     for one, other in zip(before.buffers, after.buffers, strict=True):
         assert one.tobytes() == other.tobytes()
 
@@ -103,8 +106,8 @@ def test_results_are_equal_in_double_precision(name: str, block: tuple[int, int,
     arrays = operators.make_inputs(operator, sizes, np.dtype("f8"))
     scalars = operator.scalars
     args = [*sizes, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
-    before = launch(parse(text), operator.entry, (1, 1, 1), block, args)
-    after = launch(parse(result.text), operator.entry, (1, 1, 1), block, args)
+    before = launch(parsed(text), operator.entry, (1, 1, 1), block, args)
+    after = launch(parsed(result.text), operator.entry, (1, 1, 1), block, args)
     for one, other in zip(before.buffers, after.buffers, strict=True):
         assert one.tobytes() == other.tobytes()
 
@@ -117,8 +120,8 @@ def test_neighbours_are_used_when_the_warp_is_whole() -> None:
     arrays = operators.make_inputs(operator, sizes, np.dtype("f4"))
     scalars = operator.scalars
     args = [*sizes, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
-    before = launch(parse(text), operator.entry, (1, 1, 1), (32, 1, 1), args)
-    after = launch(parse(result.text), operator.entry, (1, 1, 1), (32, 1, 1), args)
+    before = launch(parsed(text), operator.entry, (1, 1, 1), (32, 1, 1), args)
+    after = launch(parsed(result.text), operator.entry, (1, 1, 1), (32, 1, 1), args)
     assert before.counters is not None and after.counters is not None
     assert before.counters.lane_loads == 9 * 32
     assert after.counters.lane_loads == 3 * 32 + 6

@@ -11,6 +11,7 @@ from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
 from tests.heads import head
+from tests.parsed import parsed
 
 # Each thread sums two neighbours of an array whose address it has from a table.
 KERNEL = (
@@ -72,7 +73,7 @@ def results(text: str, spread: int) -> bytes:
     table = np.array(places * (THREADS // 2), np.int64)
     memory = dict(zip(places, arrays, strict=True))
     out = np.zeros(THREADS, np.float32)
-    done = launch(parse(text), "k", (1,), THREADS, [table, out, spread], memory=memory)
+    done = launch(parsed(text), "k", (1,), THREADS, [table, out, spread], memory=memory)
     return done.buffers[1].tobytes()
 
 

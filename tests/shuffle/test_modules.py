@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from ptxsw.changes.assumptions import LOCKSTEP
 from ptxsw.driver.pipeline import Options, Result, optimize
-from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 from tests.heads import head
+from tests.parsed import parsed
 from tests.shuffle.pairs import DEVICE, TWO, Pair
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results
 
@@ -149,7 +149,7 @@ def test_an_index_that_wraps_with_both_ends_mapped(scheme: str, form: str) -> No
         outcomes = []
         for version in (WRAPS, text):
             args = [np.uint64(pointer), np.zeros(64, np.float32), np.uint32(first)]
-            result = launch(parse(version), "wraps", 1, 64, args, memory=memory)
+            result = launch(parsed(version), "wraps", 1, 64, args, memory=memory)
             outcomes.append(result.buffers[0].tobytes())
         assert outcomes[0] == outcomes[1], (scheme, form, first)
 
@@ -256,10 +256,11 @@ def test_lanes_in_a_loop_are_in_one_iteration() -> None:
     for which in ("right", "wrong"):
         assert proof(pair.text(which))[1] == (LOCKSTEP,)
         assert not shuffles(pair.text(which), assume=frozenset())
+        blocks = ((32, 1, 1), (33, 1, 1), (24, 3, 1))
+        before = {block: results(pair.text(which), block, None) for block in blocks}
         for scheme, form in WAYS:
             result = forced(pair.text(which), scheme, form).text
-            for block in ((32, 1, 1), (33, 1, 1), (24, 3, 1)):
-                assert results(result, block, 1) == results(pair.text(which), block, None)
+            assert {block: results(result, block, 1) for block in blocks} == before
 
 
 KNOT = """	mov.u32 %r8, 0;

@@ -15,6 +15,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx.ir import Module
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
+from tests.parsed import parsed
 from tests.shuffle.pairs import PAIRS, UNTOLD
 from tests.verify.test_second_solver import answer
 
@@ -64,7 +65,7 @@ def results(text: str, block: tuple[int, int, int], seed: int | None) -> list[by
     threads = block[0] * block[1] * block[2]
     out = np.zeros(3 * threads, np.float32)
     args = [values, out, np.uint32(3), np.uint32(0)]
-    result = launch(parse(text), "k", 1, block, args, seed=seed)
+    result = launch(parsed(text), "k", 1, block, args, seed=seed)
     return [buffer.tobytes() for buffer in result.buffers]
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from ptxsw.driver.pipeline import Options, Result, optimize
-from ptxsw.parser import parse
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites.base import TOGETHER
 from ptxsw.simt import launch
 from tests.heads import head
+from tests.parsed import parsed
 
 PTX = Path(__file__).parent / "ptx"
 
@@ -135,8 +135,8 @@ def test_allowed_runs_as_before(name: str, block: tuple[int, int]) -> None:
     text, result, _ = rewritten("allowed")
     if name == "shared_store_between":  # threads read what the one beside them has written
         block = (2 * block[0], block[1])
-    before = launch(parse(text), name, 2, block, arguments(name))
-    after = launch(parse(result.text), name, 2, block, arguments(name))
+    before = launch(parsed(text), name, 2, block, arguments(name))
+    after = launch(parsed(result.text), name, 2, block, arguments(name))
     for one, other in zip(before.buffers, after.buffers, strict=True):
         assert one.tobytes() == other.tobytes()
 
@@ -278,6 +278,6 @@ def test_signed_and_unsigned_indices_have_tests_of_their_own() -> None:
         for version in (BOTH_SIGNS, text):
             out = np.zeros(32, np.float32)
             args = [np.uint64(pointer), out, np.uint32(first)]
-            result = launch(parse(version), "both", 1, 32, args, memory=memory)
+            result = launch(parsed(version), "both", 1, 32, args, memory=memory)
             outcomes.append(result.buffers[0].tobytes())
         assert outcomes[0] == outcomes[1]

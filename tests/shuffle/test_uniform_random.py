@@ -25,6 +25,7 @@ from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
 from tests.emulator.programs import Writer
 from tests.heads import head
+from tests.parsed import parsed
 
 BATCHES, PER_BATCH = 4, 16
 # Some come to a vote only because a branch always goes one way, for reasons of arithmetic.
@@ -121,7 +122,7 @@ def run(text: str, number: int, **how: object) -> bytes:
     p = rng.integers(-3, 12, 48 * WORDS).astype(np.int32)
     q = rng.integers(-3, 12, 48 * WORDS).astype(np.int32)
     args = [p, q, int(rng.integers(0, 6)), int(rng.integers(0, 4))]
-    result = launch(parse(text), "k", 1, (48, 1, 1), args, **how)  # type: ignore[arg-type]
+    result = launch(parsed(text), "k", 1, (48, 1, 1), args, **how)  # type: ignore[arg-type]
     return result.buffers[0].tobytes()
 
 

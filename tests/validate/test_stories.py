@@ -10,6 +10,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
+from tests.parsed import parsed
 from tests.validate.stories import STORIES, Story, Twin
 
 TWINS = [(story, twin) for story in STORIES for twin in story.twins]
@@ -83,7 +84,7 @@ def done(text: str, at: tuple[int, int, int, str, int], seed: int | None) -> byt
     a, b, n, kind, threads = at
     try:
         result = launch(
-            parse(text), None, 1, threads, [BASE + a, BASE + b, n], memory={BASE: memory(kind)},
+            parsed(text), None, 1, threads, [BASE + a, BASE + b, n], memory={BASE: memory(kind)},
             seed=seed, races=True, limit=200_000,
         )  # fmt: skip
     except (RunError, Unsupported):

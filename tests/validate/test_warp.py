@@ -12,6 +12,7 @@ from ptxsw.ptx.errors import Unsupported
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head
+from tests.parsed import parsed
 from tests.validate.stories import Twin as T
 
 HEAD = (
@@ -315,7 +316,7 @@ def done(text: str, block: tuple[int, int, int], n: int) -> bytes | None:
     memory = np.random.default_rng(3).random(1024, dtype=np.float32)
     arguments = [BASE, BASE + 2048, n]
     try:
-        result = launch(parse(text), None, 1, block, arguments, memory={BASE: memory})
+        result = launch(parsed(text), None, 1, block, arguments, memory={BASE: memory})
     except (RunError, Unsupported):
         return None
     return result.memory[BASE].tobytes()
