@@ -84,10 +84,10 @@ ld.f32 %f{1}, [%rd{0}];
         ("add.f32 %f5, %f5, %f5;\nmov.u32 %r7, %r4;", True),
         ("st.u32 [%sp+8], %r4;", False),
         ("st.u32 [%sp+6], %r4;", False),
-        ("st.u32 [%sp+12], %r4;", False),  # another variable, but the pointer may lead there
+        ("st.u32 [%sp+12], %r4;", True),  # arguments lead to no variable of a thread
         ("st.u64 [%sp], %rd7;", False),
         ("st.global.f32 [%rd7], %f5;", False),  # may be what is loaded
-        ("st.shared.f32 [%r2], %f5;", False),  # a generic address may lie there
+        ("st.shared.f32 [%r2], %f5;", True),  # nor to shared memory
         ("membar.gl;", False),
     ],
 )
