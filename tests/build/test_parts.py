@@ -80,7 +80,7 @@ def leave(tell: Tell) -> None:
 
 @pytest.mark.parametrize(
     ("function", "message"),
-    [(die, "died of SIGKILL"), (fail, "ValueError: wrong"), (leave, "died of status 1")],
+    [(die, "ended by SIGKILL"), (fail, "ValueError: wrong"), (leave, "ended by status 1")],
 )
 def test_calls_that_are_lost(function: Callable[[Tell], None], message: str) -> None:
     with pytest.raises(Lost, match=message):

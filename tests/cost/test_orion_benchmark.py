@@ -78,7 +78,7 @@ def test_the_measured_table() -> None:
 def test_another_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.csv").write_text("kernel,us\na,1\n")
     assert orion.main(["--measured", str(tmp_path / "a.csv")]) == 2
-    assert "no table of benchmarks.gpu.occupancy" in capsys.readouterr().err
+    assert "is not a table of benchmarks.gpu.occupancy" in capsys.readouterr().err
     assert orion.main(["nope"]) == 2
 
 

@@ -78,7 +78,7 @@ def test_what_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert all(float(best) >= float(taken) for _, _, taken, _, best in found.values())
     (tmp_path / "a.csv").write_text("kernel,us\na,1\n")
     assert regdem.main(["--measured", str(tmp_path / "a.csv")]) == 2
-    assert "no table of ptxsw tune" in capsys.readouterr().err
+    assert "is not a table of ptxsw tune" in capsys.readouterr().err
 
 
 def test_an_unknown_kernel(capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,7 +181,7 @@ def test_what_it_has_not(words: tuple[str, ...], said: str, tmp_path: Path) -> N
 
 def test_an_installation_without_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "_PLACES", ())
-    with pytest.raises(FileNotFoundError, match="carries no such operator"):
+    with pytest.raises(FileNotFoundError, match="this installation of ptxsw has no such operator"):
         operators.operator_text("jacobi")
 
 

@@ -389,7 +389,7 @@ def test_what_else_is_right_stays_where_a_copy_is_not(monkeypatch: pytest.Monkey
     """Of a function that falls to a wrong copy the kernel's own accesses remain."""
     monkeypatch.setattr(lower_memory_spaces, "_renamed_call", _call_nothing)
     text = module(call("add", "%rd4", "%rd1"))
-    result = rewritten("memory-spaces", text)
+    result = optimize(text, Options(mode="force", rewrites=("memory-spaces",)))
     assert calls(result.text) == ["add"]
     assert "st.shared.f32 [%sw_shared1], %f1;" in result.text
     (reason,) = set(reasons(result))
