@@ -1,4 +1,4 @@
-"""What the stand-in costs whole builds.
+"""What the wrapper costs whole builds.
 
     python -m benchmarks.builds [--rounds 3] [NAME ...]
 
@@ -169,7 +169,7 @@ def _beside(cost: Cost, plain: Sequence[Cost]) -> Ratio:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What the stand-in costs whole builds.")
+    parser = argparse.ArgumentParser(description="What the wrapper costs whole builds.")
     parser.add_argument("name", nargs="*", help=f"of {', '.join(BUILDS)} (default: all)")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the stand-in costs a build, beside ptxas alone in the same run.
+"""What the wrapper costs a build, beside ptxas alone in the same run.
 
     python -m benchmarks.shim [--rounds 15]
 
@@ -51,8 +51,8 @@ def extra(
     rounds: int,
     before: Callable[[], object] = bool,
 ) -> float:
-    """Median of the stand-in's elapsed seconds for `file` less those of ptxas for `alone`;
-    `before` goes before each run of the stand-in."""
+    """Median of the wrapper's elapsed seconds for `file` less those of ptxas for `alone`;
+    `before` goes before each run of the wrapper."""
     real = environ["PTXSW_REAL_PTXAS"]
     differences = []
     for _ in range(rounds):
@@ -67,7 +67,7 @@ def _arguments(file: Path) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What the stand-in costs beside ptxas alone.")
+    parser = argparse.ArgumentParser(description="What the wrapper costs beside ptxas alone.")
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
     real = ptxas.locate()
@@ -102,7 +102,7 @@ def main() -> int:
 
 
 def _print(rows: list[tuple[str, float]], cold: float, yardstick: float, whole: float) -> int:
-    print(f"real ptxas with and without the stand-in; python -I -c pass: {yardstick * 1e3:.1f} ms")
+    print(f"real ptxas with and without the wrapper; python -I -c pass: {yardstick * 1e3:.1f} ms")
     within = True
     for name, seconds in rows:
         ratio = seconds / yardstick

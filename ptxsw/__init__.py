@@ -13,7 +13,7 @@ Whatever is named here is imported when it is first asked for.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # `typing` itself would double what the stand-in costs a build
+TYPE_CHECKING = False  # `typing` itself would double what the wrapper costs a build
 if TYPE_CHECKING:
     from typing import Any
 

@@ -22,7 +22,7 @@ from ptxsw.build.toolkit import ToolkitError, ptxas_of_nvcc, shadow
 
 
 def advice(tool: str, environ: Mapping[str, str]) -> str:
-    """Lines for a shell that lead a tool to the stand-in, each with a sentence as a comment.
+    """Lines for a shell that lead a tool to the wrapper, each with a sentence as a comment.
 
     Raises ValueError for a tool nobody knows, ToolkitError where a toolkit is needed.
     """

@@ -1,4 +1,4 @@
-"""The stand-in's work once there is a text that can profit: answer it, run ptxas on the answer.
+"""The wrapper's work once there is a text that can profit: answer it, run ptxas on the answer.
 
 `optimize` is given from above: a `Call` in; what became of its text out, and on the way each
 finished kernel (`ptxsw.build.partial`). It runs in a child process, and its answers

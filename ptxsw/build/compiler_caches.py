@@ -1,4 +1,4 @@
-"""What ccache and sccache have to know: what the stand-in is asked for, and by which ptxsw.
+"""What ccache and sccache have to know: what the wrapper is asked for, and by which ptxsw.
 
 They keep an object under its source, its arguments and its compiler, and of the environment look at
 next to nothing: neither at `PTXSW_*`, nor at `NVCC_APPEND_FLAGS`, nor at the ptxas that a compiler
@@ -56,7 +56,7 @@ def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
 
 
 def contents(environ: Mapping[str, str], directory: Path, ptxas: str | None) -> dict[str, str]:
-    """Names the content of all that the stand-in works with, but for the settings: ptxsw itself,
+    """Names the content of all that the wrapper works with, but for the settings: ptxsw itself,
     what `tune` has measured, the ptxas of `PTXSW_REAL_PTXAS`, and the `ptxas` that is packed."""
     given = {"package": _package(directory), "tuned": _content(tuned_file(environ))}
     if environ.get("PTXSW_REAL_PTXAS"):
@@ -100,7 +100,7 @@ def _packed_ptxas(given: Mapping[str, str]) -> str | None:
 
 
 def _state(environ: Mapping[str, str], given: Mapping[str, str]) -> str:
-    """All that decides what the stand-in makes of a text, as lines."""
+    """All that decides what the wrapper makes of a text, as lines."""
     try:
         settings = Settings(environ, os.getcwd())
     except ValueError as error:  # all files are left alone

@@ -1,4 +1,4 @@
-"""What the stand-in would do on this machine, and what is wrong with that."""
+"""What the wrapper would do on this machine, and what is wrong with that."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def examine(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     first = shutil.which("ptxas", path=environ.get("PATH"))
     if first is not None:
         way = "`ptxsw exec -- COMMAND` or `ptxsw env TOOL` puts the wrapper before it"
-        what = "the stand-in" if find.is_stand_in(first) else way
+        what = "the wrapper" if find.is_wrapper(first) else way
         yield Diagnosis("first on PATH", f"{first} ({what})")
     for variable in ("NVCC_APPEND_FLAGS", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
         if value := environ.get(variable):

@@ -195,7 +195,7 @@ def triton_variables(environ: Mapping[str, str]) -> dict[str, str]:
         brought = [os.path.join(own, one) for one in (name, "ptxas")] if own is not None else []
         chosen = environ.get(variable)
         real = next(filter(os.path.exists, [*([chosen] if chosen else ()), *brought]), None)
-        if real is not None and not find.is_stand_in(real):
+        if real is not None and not find.is_wrapper(real):
             path = script_for(environ, "triton", "ptxas", real)
             changed[variable] = str(write_script(path, real))
     return changed

@@ -1,4 +1,4 @@
-"""The stand-in for ptxas: rewrites its inputs in passing, and otherwise is not there.
+"""The wrapper around ptxas: rewrites its inputs in passing, and otherwise is not there.
 
 What can go wrong here must not be seen: the real ptxas then gets the original file, and one
 line goes to `PTXSW_LOG`. The analysis runs in a child, so that neither an endless search, nor a

@@ -31,7 +31,7 @@ def make_toolkit(cuda: Path, destination: Path) -> Path:
         raise ToolkitError(f"{cuda} is a shadow toolkit; name the real one")
     if not real.exists():
         raise ToolkitError(f"{cuda} is not a CUDA toolkit: there is no bin/ptxas")
-    if find.is_stand_in(str(real)):
+    if find.is_wrapper(str(real)):
         raise ToolkitError(f"{real} is itself a wrapper of ptxsw")
     if os.path.realpath(destination) == os.path.realpath(cuda):
         raise ToolkitError("the shadow cannot be the toolkit itself")

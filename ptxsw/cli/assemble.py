@@ -1,4 +1,4 @@
-"""`ptxsw assemble` and `ptxsw exec`: run the real ptxas, and builds that use the stand-in."""
+"""`ptxsw assemble` and `ptxsw exec`: run the real ptxas, and builds that use the wrapper."""
 
 from __future__ import annotations
 

@@ -17,16 +17,16 @@ from ptxsw.cli import (
     predict,
     report,
     reproduce,
-    standin,
     tune,
     verify,
+    wrapper,
 )
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError
 
 __all__ = [
     "analyze", "app", "assemble", "check", "explain_rule", "lsp", "optimize", "predict", "report",
-    "reproduce", "standin", "tune", "verify",
+    "reproduce", "tune", "verify", "wrapper",
 ]  # fmt: skip
 
 

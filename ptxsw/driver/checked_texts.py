@@ -96,8 +96,8 @@ class CheckedTexts:
         each.states.append(state)
 
     def _problem(self, attempt: Attempt, text: Module, share: float) -> str | None:
-        """Why the text that was written is not taken; None where it is right, or where a stand-in
-        wrote it."""
+        """Why the text that was written is not taken; None where it is right, or where a
+        replacement wrote it."""
         if self._stand_in is not None and attempt.rewrite == self._stand_in.name:
             return None
         try:

@@ -6,7 +6,7 @@ A package names a function of its own as an entry point of the group `ptxsw.plug
     mine = "my_package.ptx:register"
 
 `ptxsw --plugins mine COMMAND`, or `ptxsw.plugins.load("mine")`, calls it, and it calls
-`register_opcode` and `register_rewrite`. Nothing is loaded unasked, and nothing by the stand-in for
+`register_opcode` and `register_rewrite`. Nothing is loaded unasked, and nothing by the wrapper for
 ptxas: a build runs no foreign code. What a rewrite from outside has written is proved by `validate`
 like everything else. The meaning of an opcode is taken at its word: proofs rest on it.
 """

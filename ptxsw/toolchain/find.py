@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
-# Set for the programs that the stand-in starts: the ptxas it took for the real one. Meeting it
-# again means that this one led back to a stand-in.
+# Set for the programs that the wrapper starts: the ptxas it took for the real one. Meeting it
+# again means that this one led back to a wrapper.
 TRIED = "PTXSW_TRIED"
 
-_MARK = b"ptxsw"  # occurs near the top of every script that leads to the stand-in
+_MARK = b"ptxsw"  # occurs near the top of every script that leads to the wrapper
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_ROOT", "NVHPC_CUDA_HOME")
 _DEFAULT_TOOLKIT = "/usr/local/cuda"
 
@@ -33,12 +33,12 @@ class PossiblePtxas:
             return "does not exist"
         if os.path.isdir(self.path) or not os.access(self.path, os.X_OK):
             return "is not executable"
-        if is_stand_in(self.path):
+        if is_wrapper(self.path):
             return "is the wrapper itself"
         return None
 
 
-def is_stand_in(path: str) -> bool:
+def is_wrapper(path: str) -> bool:
     """Is this a script that starts ptxsw? (The real ptxas is a binary of many megabytes.)"""
     try:
         with open(path, "rb") as file:
@@ -50,7 +50,7 @@ def is_stand_in(path: str) -> bool:
 
 def split_prefix(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """The name of the real ptxas, and its arguments, where nvcc calls us as its
-    `--ptxas-prefix`: `stand-in ptxas ARGUMENTS`. Else None and all arguments."""
+    `--ptxas-prefix`: `wrapper ptxas ARGUMENTS`. Else None and all arguments."""
     if arguments and os.path.basename(arguments[0]) == "ptxas":
         return arguments[0], list(arguments[1:])
     return None, list(arguments)

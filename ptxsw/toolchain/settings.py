@@ -1,6 +1,6 @@
-"""The environment of the stand-in, read in one place.
+"""The environment of the wrapper, read in one place.
 
-The modules that the stand-in needs before it knows that there is work to do import neither
+The modules that the wrapper needs before it knows that there is work to do import neither
 `typing` nor `dataclasses` nor `re`: that would double the time a build spends on a file that
 is left alone.
 """

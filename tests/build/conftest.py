@@ -1,4 +1,4 @@
-"""The real ptxas, PTX to give it, and the stand-in with a rewriter that is known."""
+"""The real ptxas, PTX to give it, and the wrapper with a rewriter that is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PTXSW = Path(sys.executable).parent / "ptxsw"
 KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
 
 # A pipeline whose rewriting can be recognised in the cubin, and which misbehaves on request. It
-# stands in for ptxsw.driver.pipeline, so that these tests are about the stand-in and nothing else.
+# stands in for ptxsw.driver.pipeline, so that these tests are about the wrapper and nothing else.
 DRIVER = """
 import sys, types
 sys.path.insert(0, sys.argv.pop(1))
@@ -141,7 +141,7 @@ def run(
 
 @pytest.fixture
 def stand_in(work: Path, ptxas: str) -> StandIn:
-    """Runs the stand-in in the work directory: `stand_in("-arch=sm_80", …, behaviour="sub")`."""
+    """Runs the wrapper in the work directory: `stand_in("-arch=sm_80", …, behaviour="sub")`."""
 
     def call(*arguments: str, behaviour: str = "sub", stdin: bytes = b"", **more: str) -> Done:
         command = [sys.executable, "-I", "-S", "-c", DRIVER, str(ROOT), behaviour, *arguments]

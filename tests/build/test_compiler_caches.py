@@ -57,7 +57,7 @@ class Cached:
         return (self.work / "jac.o").read_bytes()
 
     def rewritten(self) -> int:
-        """How many files the stand-in has rewritten until now."""
+        """How many files the wrapper has rewritten until now."""
         log = self.work / "log"
         return log.read_text().count(" rewritten ") if log.exists() else 0
 
@@ -216,7 +216,7 @@ def test_ccaches_own_configuration_is_kept(directory: Path, tmp_path: Path) -> N
 
 
 def test_env_of_a_cache(tmp_path: Path) -> None:
-    """For a shadow toolkit, or any other way to the stand-in."""
+    """For a shadow toolkit, or any other way to the wrapper."""
 
     def told(tool: str) -> Done:
         environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}

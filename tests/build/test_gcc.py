@@ -1,4 +1,4 @@
-"""The stand-in for GCC's nvptx-none-as, beside the real one."""
+"""The wrapper for GCC's nvptx-none-as, beside the real one."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def taken(done: Done, files: Path) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("line", LINES)
 def test_gcc_contract(line: str, files: Path, real: str) -> None:
-    """Nobody can tell the stand-in from the assembler where nothing is rewritten."""
+    """Nobody can tell the wrapper from the assembler where nothing is rewritten."""
     expected = taken(run([real, *line.split()], files, environment(files, real, {})), files)
     assert taken(call(files, real, "same", *line.split()), files) == expected
 
@@ -134,7 +134,7 @@ def test_gcc_arguments() -> None:
 
 @pytest.mark.parametrize("version", ["7.0", "6.3"])
 def test_gcc_builds(version: str, files: Path, real: str, ptxas: str) -> None:
-    """GCC itself, with what `ptxsw env gcc` says, offloads and meets the stand-in."""
+    """GCC itself, with what `ptxsw env gcc` says, offloads and meets the wrapper."""
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("no gcc")
@@ -152,7 +152,7 @@ def test_gcc_builds(version: str, files: Path, real: str, ptxas: str) -> None:
         pytest.skip("a gcc without nvptx offloading")
     done = run([*command, "blur.c", "-o", "blur", *shlex.split(said[1])], files, environ)
     assert done.status == 0 and (files / "blur").stat().st_size > 0
-    assert (files / "reports").exists(), "the stand-in was asked"
+    assert (files / "reports").exists(), "the wrapper was asked"
 
 
 def test_exec_reaches_the_assembler_of_gcc(files: Path, real: str, ptxas: str) -> None:

@@ -58,7 +58,7 @@ def test_version() -> None:
 
 
 def test_no_rewrite_is_forgotten() -> None:
-    """What a rewrite looks for in a kernel's text, the stand-in looks for in the file."""
+    """What a rewrite looks for in a kernel's text, the wrapper looks for in the file."""
     for rewrite in REWRITES:
         for word in rewrite.requires.words:
             text = HEAD + b".entry a() { bra L; " + 2 * (word.encode() + b".u32 a, b; ") + b"}"

@@ -1,4 +1,4 @@
-"""The stand-in against the real ptxas: same status, same words, same files."""
+"""The wrapper against the real ptxas: same status, same words, same files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.build.conftest import DRIVER, KERNELS, ROOT, Done, StandIn, environment, run
 
-# Each line is given to the real ptxas and to the stand-in, which finds nothing to rewrite here
+# Each line is given to the real ptxas and to the wrapper, which finds nothing to rewrite here
 # (or is not to look). `OUT` lines write a file that is compared as well.
 CONTRACT = """
 --version
@@ -152,7 +152,7 @@ BEHAVIOURS = [
 def test_contract(
     line: str, behaviour: str, work: Path, add: str, plain: StandIn, stand_in: StandIn
 ) -> None:
-    """Where nothing is rewritten, nobody can tell the stand-in from ptxas."""
+    """Where nothing is rewritten, nobody can tell the wrapper from ptxas."""
     prepare(work, add)
     stdin = add.encode() if "-" in line.split() else b""
     if line not in ANSWERS:
@@ -398,7 +398,7 @@ def test_reports(work: Path, stand_in: StandIn) -> None:
 
 
 def imported(work: Path, ptxas: str, *arguments: str) -> set[str]:
-    """The modules that a run of the stand-in has imported when it becomes ptxas."""
+    """The modules that a run of the wrapper has imported when it becomes ptxas."""
     program = (
         "import os, sys; sys.path.insert(0, sys.argv.pop(1));"
         "os.execve = lambda *_: (print(*sys.modules), sys.stdout.flush(), os._exit(0));"

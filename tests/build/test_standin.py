@@ -1,4 +1,4 @@
-"""The stand-in where build tools look for ptxas; real builds where there is a compiler."""
+"""The wrapper where build tools look for ptxas; real builds where there is a compiler."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def output(program: Path, *arguments: str, **environ: str) -> str:
 
 def test_script(tmp_path: Path) -> None:
     script = write_script(tmp_path / "a b" / "ptxas")
-    assert find.is_stand_in(str(script)) and os.access(script, os.X_OK)
+    assert find.is_wrapper(str(script)) and os.access(script, os.X_OK)
     before = script.stat().st_mtime_ns
     assert write_script(script).stat().st_mtime_ns == before
     assert [path.name for path in script.parent.iterdir()] == ["ptxas"]
@@ -200,7 +200,7 @@ def test_nvcc_builds(options: str, route: str, toolkit: Path, work: Path) -> Non
     assert len(made) == (20 if TWO[0] in OPTIONS[options] else 10)
     assert made == plain
     met = (work / "cache").exists()
-    assert met is (options != "debug"), "the stand-in was (not) asked"
+    assert met is (options != "debug"), "the wrapper was (not) asked"
 
 
 def test_nvcc_build(toolkit: Path, work: Path) -> None:
@@ -209,7 +209,7 @@ def test_nvcc_build(toolkit: Path, work: Path) -> None:
     nvcc = command("prefix", toolkit, work, environ)
     jacobi = [SOURCES / "jacobi.cu"]
     made = make_all(work, " ".join(nvcc), "plain", environ, jacobi)
-    assert (work / "cache").exists(), "the stand-in was asked"
+    assert (work / "cache").exists(), "the wrapper was asked"
     shutil.rmtree(work / "kept")
     (work / "jacobi.o").unlink()
     assert made == make_all(work, nvcc[0], "plain", {**environ, "PTXSW_DISABLE": "1"}, jacobi)
@@ -266,7 +266,7 @@ def test_clang_builds(work: Path, ptxas: str) -> None:
         pytest.skip("a clang without NVPTX")
     assert done.status == 0, done.stderr
     assert (work / "blur.o").stat().st_size > 0
-    assert (work / "cache").exists(), "the stand-in was asked"
+    assert (work / "cache").exists(), "the wrapper was asked"
 
 
 @pytest.mark.slow
@@ -286,4 +286,4 @@ def test_cmake_finds_a_compiler(toolkit: Path, work: Path) -> None:
     for step in (configure, [cmake, "--build", "build"]):
         done = run(step, work, environ)
         assert done.status == 0, done.stdout + done.stderr
-    assert (work / "cache").exists(), "the stand-in was asked"
+    assert (work / "cache").exists(), "the wrapper was asked"

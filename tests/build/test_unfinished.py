@@ -22,7 +22,7 @@ FAULT = "not finished within 0.5 s: 1 of 2 kernels; a larger PTXSW_TIMEOUT tries
 
 @pytest.fixture
 def partly(work: Path, stand_in: StandIn) -> Partly:
-    """Runs the stand-in with a rewriter that finishes one kernel of two and then hangs; gives the
+    """Runs the wrapper with a rewriter that finishes one kernel of two and then hangs; gives the
     status, and how often the rewriter was asked until now."""
 
     def call(limit: str, **more: str) -> tuple[int, int]:

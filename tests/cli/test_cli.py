@@ -244,7 +244,7 @@ def test_assemble_without_ptxas(tmp_path: Path) -> None:
     assert done.returncode == 2 and b"no ptxas found: /none/ptxas" in done.stderr
 
 
-# ---------------------------------------------------------------- the stand-in
+# ---------------------------------------------------------------- the wrapper
 
 
 @pytest.mark.usefixtures("needs_ptxas")

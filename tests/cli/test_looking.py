@@ -125,7 +125,7 @@ def test_a_page_in_another_scheme(tmp_path: Path) -> None:
 
 
 def test_the_overview_is_complete() -> None:
-    """Every command by its purpose, every variable of the stand-in, every exit status."""
+    """Every command by its purpose, every variable of the wrapper, every exit status."""
     text = said(ptxsw("--help", COLUMNS="80"))
     assert text.startswith("Usage: ptxsw [OPTIONS] COMMAND [ARGS]...\n\n  ptxsw - ")
     assert "Other:" not in text
@@ -133,7 +133,7 @@ def test_the_overview_is_complete() -> None:
         listed = text.partition(f"\n{group}:\n")[2].partition("\n\n")[0]
         assert re.findall(r"^  (\w+)", listed, re.MULTILINE) == list(commands)
     source = "".join(p.read_text() for p in (ROOT / "ptxsw").glob("toolchain/*.py"))
-    internal = {"PTXSW_TRIED"}  # which the stand-in sets for itself
+    internal = {"PTXSW_TRIED"}  # which the wrapper sets for itself
     asked = set(re.findall(r'[("](PTXSW_[A-Z_]+)"', source)) - internal
     assert {"PTXSW_MODE", "PTXSW_TUNED", "PTXSW_STRICT"} <= asked
     assert asked <= set(re.findall(r"PTXSW_[A-Z_]+", text))

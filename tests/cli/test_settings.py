@@ -1,4 +1,4 @@
-"""Wrong settings of the stand-in, as `doctor` and `exec` tell them."""
+"""Wrong settings of the wrapper, as `doctor` and `exec` tell them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ptxsw.build.advice import advice
 from ptxsw.build.toolkit import ToolkitError
 from ptxsw.cli import optimize_run, values
 from ptxsw.cli.options import Form, Mode, Scheme
-from ptxsw.cli.standin import Tool
+from ptxsw.cli.wrapper import Tool
 from ptxsw.driver import pipeline
 from ptxsw.gpu.upper_bound import BOUNDS
 from tests.command_line import JACOBI, KERNELS, ROOT, ptxsw

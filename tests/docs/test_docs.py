@@ -234,7 +234,7 @@ def test_every_command_is_one(tmp_path: Path) -> None:
 
 
 def test_the_readme_names_every_variable() -> None:
-    """Those that steer the stand-in, as read in one place."""
+    """Those that steer the wrapper, as read in one place."""
     source = (ROOT / "ptxsw" / "toolchain" / "settings.py").read_text()
     asked = set(re.findall(r'"(PTXSW_[A-Z_]+)"', source))
     assert len(asked) >= 10

@@ -50,7 +50,7 @@ def test_without_a_compiler_the_message_says_what_to_install(tmp_path: Path) -> 
 def test_clang_compiles_where_there_is_no_nvcc(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a stand-in that writes its arguments as the PTX. (clang 19 was run with CUDA 12.4.)"""
+    """By a script that writes its arguments as the PTX. (clang 19 was run with CUDA 12.4.)"""
     clang = tmp_path / "clang++"
     clang.write_text("""#!/bin/sh
 case "$*" in *-DBROKEN*) echo "k.cu:1:1: error: expected unqualified-id" >&2; exit 1;; esac
@@ -107,8 +107,8 @@ def test_a_cubin_holds_no_ptx(tmp_path: Path) -> None:
 
 @pytest.fixture
 def extracting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """An object in which a stand-in for cuobjdump finds the text of a faulty kernel, if it is given
-    the very bytes."""
+    """An object in which a script, run as cuobjdump, finds the text of a faulty kernel if it is
+    given the very bytes."""
     content = ELF + b"of an object" + bytes(32)
     (tmp_path / "wanted").write_bytes(content)
     fake = tmp_path / "cuobjdump"

@@ -60,7 +60,7 @@ def test_all_are_compiled_for_processes_that_will_be_forked(compiled: list[str])
 
 
 def test_no_module_compiles_while_it_is_imported() -> None:
-    """Not those of the stand-in either, which import no `re`."""
+    """Not those of the wrapper either, which import no `re`."""
     for path in Path(ptxsw.__file__).parent.rglob("*.py"):
         for statement in ast.parse(path.read_text()).body:
             if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):

@@ -30,7 +30,7 @@ SAME_FILE = {
     "occupancy.py": "as a finding, and how it is counted",
     "options.py": "as given on the command line, and as a value",
     "run.py": "over terms, and over bytes",
-    "standin.py": "the command, and what it does",
+    "wrapper.py": "the command, and what it does",
     "state.py": "over terms, and over bytes",
     "tune.py": "the command, and what it does",
     "uniform_loops.py": "the rewrite, and its rules",

@@ -1,4 +1,4 @@
-"""The real ptxas is found, and never the stand-in itself."""
+"""The real ptxas is found, and never the wrapper itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(environ: dict[str, str], prefix: str | None = None) -> str | None:
 
 
 def test_the_wrapper_knows_itself() -> None:
-    assert find.is_stand_in(str(ROOT / "wrappers" / "ptxas"))
+    assert find.is_wrapper(str(ROOT / "wrappers" / "ptxas"))
 
 
 def test_order(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The environment of the stand-in."""
+"""The environment of the wrapper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ptxsw toolkit`, `env`, `doctor` and `cache`: the stand-in for ptxas, set up and looked after."""
+"""`ptxsw toolkit`, `env`, `doctor` and `cache`: the wrapper around ptxas, set up and examined."""
 
 from __future__ import annotations
 
