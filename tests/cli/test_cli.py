@@ -249,7 +249,8 @@ def test_assemble_without_ptxas(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("needs_ptxas")
 def test_doctor(tmp_path: Path) -> None:
-    done = ptxsw("doctor", PTXSW_CACHE=str(tmp_path / "cache"))
+    own = {"PTXSW_CACHE": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    done = ptxsw("doctor", env=own)
     assert done.returncode == 0 and b"real ptxas" in done.stdout and b"version 1" in done.stdout
     assert done.stdout.splitlines()[-1] == b"Nothing is wrong."
     assert re.search(rb"\n  nvdisasm +(/.*: figures come from SASS|no nvdisasm found)", done.stdout)
