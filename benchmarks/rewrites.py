@@ -63,7 +63,6 @@ from ptxsw.report.model import Kernel as Told
 from ptxsw.rewrites import REWRITES
 from ptxsw.rewrites.bank_choice import PermutationCosts, family, ways
 from ptxsw.rewrites.bank_conflicts import scene_behind
-from ptxsw.rewrites.scalar_replacement import ScalarReplacement
 from ptxsw.simt.run import launch
 from ptxsw.verify import verify
 from ptxsw.verify.verdict import Different, Proved, Undecided
@@ -172,20 +171,20 @@ class Subject:
         if len(names) > 1 and not _SHORTER.isdisjoint(names):
             yield from self._for_each_target(rewrite, names)
             return
-        text, told, options = self._optimized(None if auto else names, AUTO if auto else self.mode)
+        result, told, options = self._optimized(
+            None if auto else names, AUTO if auto else self.mode
+        )
         if len(names) > 1:
-            if text in self._with_fewer(names):
+            if result.text in self._with_fewer(names):
                 return
         elif not auto:
             yield from self._refusals(rewrite, told)
-        if text == self.text:
+        if result.text == self.text:
             if auto and told.decision is not None:
                 yield Note(self.program.name, AUTO, None, told.decision.reason)
             return
-        if text not in self._judged:
-            self._judged[text] = self._verdict(text, symbolic=not _claims(told))
-        verdict = self._judged[text]
-        for arch, after in self._figures(text).items():
+        verdict = self._verdict(result)
+        for arch, after in self._figures(result.text).items():
             yield Row(self.program.name, rewrite, arch, self._before[arch], after, verdict)
         if rewrite == "bank-conflicts":
             yield from self._conflicts(rewrite, options)
@@ -200,24 +199,22 @@ class Subject:
         if _SHORTER.isdisjoint(possible):
             return
         for arch in self.archs:
-            text, told, _ = self._optimized(names, self.mode, arch)
-            if text in self._with_fewer(names):
+            result, told, _ = self._optimized(names, self.mode, arch)
+            if result.text in self._with_fewer(names):
                 continue
-            if text not in self._judged:
-                self._judged[text] = self._verdict(text, symbolic=not _claims(told))
-            after = self._figures(text)[arch]
+            after = self._figures(result.text)[arch]
             yield Row(
-                self.program.name, rewrite, arch, self._before[arch], after, self._judged[text]
+                self.program.name, rewrite, arch, self._before[arch], after, self._verdict(result)
             )
 
     def _with_fewer(self, names: tuple[str, ...]) -> list[str]:
         """What each of some rewrites makes alone, and what the first of them make."""
         fewer = [(n,) for n in names] + [names[:n] for n in range(2, len(names))]
-        return [self._optimized(some, self.mode)[0] for some in fewer]
+        return [self._optimized(some, self.mode)[0].text for some in fewer]
 
     def _optimized(
         self, names: tuple[str, ...] | None, mode: str, arch: str | None = None
-    ) -> tuple[str, Told, Options]:
+    ) -> tuple[Result, Told, Options]:
         """What some rewrites make of the text, or all of them, for a target (None: its own)."""
         shape = self.runs[0].block
         options = Options(mode, rewrites=names, only=self.program.entry, block=shape, arch=arch)
@@ -225,7 +222,7 @@ class Subject:
             self._made[options] = optimize(self.text, options, self.program.path.name)
         result = self._made[options]
         (told,) = result.report.kernels
-        return result.text, told, options
+        return result, told, options
 
     def _refusals(self, rewrite: str, told: Told) -> Iterator[Note]:
         """Each reason once."""
@@ -289,17 +286,21 @@ class Subject:
 
     # ------------------------------------------------------------ checked
 
-    def _verdict(self, text: str, *, symbolic: bool) -> str:
-        """ "proved", "tested", or what is wrong. No proof is tried unless `symbolic` is set: it may
-        take claims, which two texts alone do not hold, and `optimize` has made it."""
+    def _verdict(self, result: Result) -> str:
+        """ "proved", "tested", or what is wrong."""
+        text = result.text_with_steps
+        if text not in self._judged:
+            self._judged[text] = self._judgement(text)
+        return self._judged[text]
+
+    def _judgement(self, text: str) -> str:
         module = parse(text)
         if not all(_like_numpy(module, self.program.entry, run) for run in self.runs):
             return "NOT NUMPY'S"
         launches = tuple(as_launch(run) for run in self.runs if not run.placed)
         verdict = verify(
-            self.text, text, kernel=self.program.entry, launches=launches, seeds=(SEED,),
-            symbolic=symbolic,
-        )  # fmt: skip
+            self.text, text, kernel=self.program.entry, launches=launches, seeds=(SEED,)
+        )
         if isinstance(verdict, Proved):
             return "proved"
         if isinstance(verdict, Undecided) and verdict.launches:
@@ -432,11 +433,6 @@ def show(found: Sequence[Row | Note]) -> str:
 
 
 # ---------------------------------------------------------------- all of them
-
-
-def _claims(told: Told) -> bool:
-    """Does a proof take claims that only `optimize` knows?"""
-    return any(one.rewrite == ScalarReplacement.name for one in told.rewrites or ())
 
 
 def measured(
