@@ -10,11 +10,21 @@ from ptxsw.ptx.ir import Function, Module
 from ptxsw.verify.launches import Shape
 
 
-def in_blocks(module: Module, shape: Shape) -> Module:
-    """The module, of which all kernels ask for such blocks by `.reqntid`. Raises ValueError for one
-    that cannot run in them."""
-    functions = (_asking(f, shape) if f.kind == "entry" else f for f in module.functions)
+def in_blocks(module: Module, shape: Shape, only: str | None = None) -> Module:
+    """The module, of which all kernels, or `only` that of a name, ask for such blocks by
+    `.reqntid`. Raises ValueError for one that cannot run in them."""
+    functions = (
+        _asking(f, shape) if f.kind == "entry" and only in (None, f.name) else f
+        for f in module.functions
+    )
     return replace(module, functions=tuple(functions))
+
+
+def in_blocks_of(kernel: Function, module: Module) -> Module:
+    """The module, of which the kernel of this name asks for the shape of blocks that `kernel` asks
+    for: what the caller has named is in no text that is written of it. Raises ValueError."""
+    shape = kernel.block_shape
+    return module if shape is None else in_blocks(module, shape, kernel.name)
 
 
 def _asking(function: Function, shape: Shape) -> Function:

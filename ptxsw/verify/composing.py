@@ -12,7 +12,7 @@ from ptxsw.parser import parse
 from ptxsw.ptx.errors import ParseError
 from ptxsw.ptx.ir import Function, Module
 from ptxsw.validate import Outcome, Proved, Unproved, validate
-from ptxsw.verify.blocks import in_blocks
+from ptxsw.verify.blocks import in_blocks_of
 
 Text = tuple[Module, Function]
 
@@ -48,9 +48,7 @@ def _texts(old: Text, new: Text, steps: Sequence[RewriteStep]) -> Iterator[Text]
     whole, span = module.source.text, kernel.span
     for step in steps[:-1]:
         edits = [(span.start + start, span.start + end, now) for start, end, now in step.edits]
-        text = parse(edited(whole, edits))
-        if kernel.block_shape is not None:
-            text = in_blocks(text, kernel.block_shape)
+        text = in_blocks_of(kernel, parse(edited(whole, edits)))
         yield text, next(f for f in text.kernels if f.name == kernel.name)
     yield new
 

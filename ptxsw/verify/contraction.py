@@ -9,10 +9,11 @@ Where all is written out, nothing is open: a proof of such texts needs no `same-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ptxsw.changes.assumptions import CONTRACTION
+from ptxsw.changes.assumptions import CONTRACTION, DEFAULT_ASSUME
 from ptxsw.changes.steps import Replaced, without_steps
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
@@ -21,6 +22,7 @@ from ptxsw.ptx.ir import Function, Instruction, Module, Operand, Reg, Symbol, le
 from ptxsw.ptx.isa import defs
 from ptxsw.ptx.patterns import pattern
 from ptxsw.validate.contraction import is_open_product, is_open_sum, may_fuse, pairs, products
+from ptxsw.verify.blocks import in_blocks_of
 from ptxsw.verify.composing import edited
 from ptxsw.verify.proving import Proof, Unproved, prove
 
@@ -311,8 +313,9 @@ def is_open(first: Module, second: Module, kernel: str, proof: Proof | Unproved)
 
 
 def settled(
-    first: Module, second: Module, kernel: str, codes: tuple[MachineCode, MachineCode]
-) -> tuple[Proof | None, Contraction]:
+    first: Module, second: Module, kernel: str, codes: tuple[MachineCode, MachineCode],
+    assume: frozenset[str] = DEFAULT_ASSUME,
+) -> tuple[Proof | None, Contraction]:  # fmt: skip
     """A proof of two texts as ptxas has fused them, or None, and what it did."""
     missing = "the machine code has no such kernel"
     one, other = (
@@ -324,7 +327,9 @@ def settled(
         if each.open:
             return None, Contraction(None, *numbers, f"{each.open} ({which} text)")
     # Steps that the comments of a text tell of are of the text as it was.
-    proof = prove(parse(one.text), parse(without_steps(other.text)), kernel)
+    shaped = partial(in_blocks_of, next(f for f in first.kernels if f.name == kernel))
+    texts = shaped(parse(one.text)), shaped(parse(without_steps(other.text)))
+    proof = prove(*texts, kernel, assume)
     if isinstance(proof, Unproved):
         alike = None if one.fused * other.sums == other.fused * one.sums else False
         return None, Contraction(

@@ -300,7 +300,7 @@ def _proof(asked: Question, function: Function) -> tuple[Proof | Unproved, Contr
     proof = prove(first, second, name, asked.assume)
     if asked.machine_code is None or not is_open(first, second, name, proof):
         return proof, None
-    settled_proof, contraction = settled(first, second, name, asked.machine_code)
+    settled_proof, contraction = settled(first, second, name, asked.machine_code, asked.assume)
     if settled_proof is not None:
         return settled_proof, contraction
     if contraction.alike is False and isinstance(proof, Proof):

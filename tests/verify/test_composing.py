@@ -15,6 +15,7 @@ from ptxsw.verify.proving import Proof, Unproved, prove
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MATMUL = (BENCHMARKS / "kernelgen" / "ptx" / "clang" / "matmul.ptx").read_text()
+SPMV = (BENCHMARKS / "programs" / "ptx" / "spmv.ptx").read_text()
 TRANSPOSE = (BENCHMARKS / "programs" / "ptx" / "transpose-float.ptx").read_text()
 
 
@@ -67,6 +68,16 @@ def test_a_copy_of_a_function_behind_the_kernel() -> None:
     assert isinstance(judged(text, result.text_with_steps), Proof)
     wrong = result.text_with_steps.replace("st.global.b32 [%d1]", "st.shared.b32 [%d1]")
     assert isinstance(judged(text, wrong), Unproved)
+
+
+def test_kernels_in_blocks_of_different_shapes() -> None:
+    """The texts between two steps have the other kernels, too, in their own blocks."""
+    start, body = SPMV.index(".visible .entry"), SPMV.index("{")
+    one, other = (f"{SPMV[start:body]}.reqntid {n}\n{SPMV[body:]}" for n in (128, 64))
+    text = SPMV[:start] + one + other.replace("spmv", "second")
+    result = rewritten(text)
+    assert len(result.steps["spmv"]) > 1
+    assert isinstance(judged(text, result.text_with_steps), Proof)
 
 
 def test_without_the_steps_it_is_open() -> None:

@@ -159,6 +159,17 @@ def test_the_same_choice_takes_the_place_of_the_assumption() -> None:
     assert str(verify(OPEN, RENAMED)) == "proved, assuming same-contraction"
 
 
+def test_what_may_be_assumed_stays_the_same() -> None:
+    """A proof of the texts as ptxas has fused them takes no assumption that was not allowed."""
+    other = RENAMED.replace("ld.global.f32", "ld.global.nc.f32")
+    assert other != RENAMED
+    codes = code(OPEN, f5=["fused"]), code(other, f5=["fused"])
+    verdict = verify(OPEN, other, machine_code=codes)
+    assert isinstance(verdict, Proved) and verdict.assumptions == ("no-outside-writer",)
+    verdict = verify(OPEN, other, machine_code=codes, assume=["same-contraction"])
+    assert isinstance(verdict, Undecided)
+
+
 def test_another_choice_takes_the_proof_away() -> None:
     one, other = code(OPEN, f5=["fused"]), code(RENAMED, f8=["product"], f5=["sum"])
     verdict = verify(OPEN, RENAMED, machine_code=(one, other))
