@@ -18,6 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ptxsw.flow.cfg import build
+from ptxsw.flow.promotion import promoted
 from ptxsw.ptx.ir import (
     Args,
     Body,
@@ -92,6 +93,17 @@ def without_own_calls(module: Module, function: Function) -> tuple[Function, tup
     inlining = _Inlining(find, body, elsewhere=False)
     statements = tuple(inlining.expanded(body.statements, (function.name,)))
     return with_body(function, replace(body, statements=statements)), tuple(inlining.copies)
+
+
+def in_one_piece(module: Module, kernel: Function) -> tuple[Function, tuple[CallCopy, ...]]:
+    """The same, and with registers for the variables that are left."""
+    function, copies = without_own_calls(module, kernel)
+    return with_body(function, promoted(function.body)), copies
+
+
+def shared_by_calls(function: Function) -> Variable | None:
+    """A variable of a function that is the same one for all of its calls."""
+    return next((v for v in function.body.variables if v.space not in _OWN), None)
 
 
 def is_replaceable(function: Function) -> bool:

@@ -29,18 +29,16 @@ from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import build
 from ptxsw.flow.inlining import (
     CallCopy,
+    in_one_piece,
     is_replaceable,
     keeps_parameters,
-    with_body,
-    without_own_calls,
+    shared_by_calls,
 )
-from ptxsw.flow.promotion import promoted
 from ptxsw.ptx import isa
 from ptxsw.ptx.ir import Function, Instruction, Mem, Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.terms.solver import Solver
 
-_OWN = frozenset({"reg", "local", "param"})
 _SHARE = 0.25
 """The share of a kernel's time in which it is run symbolically with what it calls."""
 
@@ -67,8 +65,7 @@ def calls_of(kernel: Kernel, *, own: bool) -> Calls | None:
     """None where the kernel calls no function of its module that has generic accesses, or its run
     takes too long. With `own`, it has accesses of its own of which more may be known with
     functions in place of calls and registers in place of variables."""
-    function, copies = without_own_calls(kernel.module, kernel.function)
-    function = with_body(function, promoted(function.body))
+    function, copies = in_one_piece(kernel.module, kernel.function)
     called = any(_has_generic(callee) for callee in {copy.callee for copy in copies})
     if not called and (not own or function.body is kernel.function.body):
         return None
@@ -206,7 +203,7 @@ class Calls(Struct, frozen=True, dict=True):
 
     def _cannot_copy(self, name: str, function: Function) -> str | None:
         """Why a function cannot stand in the module twice."""
-        shared = next((v for v in function.body.variables if v.space not in _OWN), None)
+        shared = shared_by_calls(function)
         if shared is not None:
             return f"no copy is made, since all calls share its variable {shared.name}"
         if function.directives or name_place(self.outer.text, function) is None:

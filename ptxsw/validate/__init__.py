@@ -19,7 +19,7 @@ from ptxsw.changes.permutation import Permutation
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.ptx.garbage import no_collection
 from ptxsw.ptx.ir import Function, Instruction, Module
-from ptxsw.validate.called_functions import Text, in_one_piece, with_calls_inlined
+from ptxsw.validate.called_functions import Text, both_in_one_piece, with_calls_inlined
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.operand_types import ill_typed
 from ptxsw.validate.outcome import Differ, GiveUp, Mismatch, Outcome, Proved, Unproved
@@ -80,7 +80,7 @@ def validate(
     # The names that the second kernel calls are those of its own module's functions only where
     # none was renamed.
     same_names = all(name == other for name, other in renamed.items())
-    whole = in_one_piece(old, new) if same_names else None
+    whole = both_in_one_piece(old, new) if same_names else None
     if whole is not None:
         with suppress(OutOfTime):
             other = compared(*whole, None)

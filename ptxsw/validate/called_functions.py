@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ptxsw.flow.inlining import with_body, without_own_calls
-from ptxsw.flow.promotion import promoted
+from ptxsw.flow.inlining import in_one_piece, shared_by_calls
 from ptxsw.ptx.ir import Directive, Function, Module, Symbol, leaves
 from ptxsw.validate.functions import functions_alike
 from ptxsw.validate.outcome import GiveUp
 
 Text = tuple[Module, Function]
-
-_OWN = frozenset({"reg", "local", "param"})
 
 
 def with_calls_inlined(old: Text, new: Text) -> tuple[Text, Text]:
@@ -37,16 +34,16 @@ def with_calls_inlined(old: Text, new: Text) -> tuple[Text, Text]:
     kept = replace(new[0], functions=tuple(f for f in new[0].functions if f.name not in names))
     if not names & _named(new[1]):  # they are other kernels'
         return old, (kept, new[1])
-    whole = _whole(*old), _whole(*new)
+    whole = in_one_piece(*old)[0], in_one_piece(*new)[0]
     if names & _named(whole[1]):
         raise GiveUp("a function of only the second kernel could not be inlined")
     return (old[0], whole[0]), (kept, whole[1])
 
 
-def in_one_piece(old: Text, new: Text) -> tuple[Text, Text] | None:
+def both_in_one_piece(old: Text, new: Text) -> tuple[Text, Text] | None:
     """Both kernels with functions in place of calls, and registers for variables; None where that
     changes nothing."""
-    whole = _whole(*old), _whole(*new)
+    whole = in_one_piece(*old)[0], in_one_piece(*new)[0]
     if whole[0].body is old[1].body and whole[1].body is new[1].body:
         return None
     return (old[0], whole[0]), (new[0], whole[1])
@@ -64,14 +61,8 @@ def _check(function: Function) -> None:
         raise GiveUp("other modules may know a function of only the second kernel")
     if function.directives:
         raise GiveUp("a function of only the second kernel has directives")
-    if any(v.space not in _OWN for v in function.body.variables):
+    if shared_by_calls(function) is not None:
         raise GiveUp("a function of only the second kernel has variables that its calls share")
-
-
-def _whole(module: Module, kernel: Function) -> Function:
-    """With registers for the variables in which arguments are handed over."""
-    function, _ = without_own_calls(module, kernel)
-    return with_body(function, promoted(function.body))
 
 
 def _named(function: Function) -> set[str]:
