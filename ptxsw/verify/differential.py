@@ -207,14 +207,14 @@ class _Both:
             for seed in self.seeds:
                 if end is not None and self.comparison.work > end:
                     return
-                parts = self._parts(launch, first, seed)
-                if parts is False:
+                differ = self._differ_under(launch, first, seed)
+                if differ is False:
                     self.comparison.launches -= 1
                     break
-                if parts:
+                if differ:
                     return
 
-    def _parts(self, launch: Launch, first: Outcome, seed: int) -> bool | None:
+    def _differ_under(self, launch: Launch, first: Outcome, seed: int) -> bool | None:
         """Do the kernels differ under a schedule? False where the first one's results depend on
         it, too; None where both do the same."""
         outcome = run(self.b, self.kernel, launch, seed, merge_iterations=self.merge)
@@ -233,7 +233,7 @@ class _Both:
         """Launches that were the same although threads race in the second kernel alone: in other
         orders, and with other contents, for a sum shows what a largest element hides."""
         end = None if work is None else self.comparison.work + work
-        for launch, race in self._raced() if self.seeds else ():
+        for launch, race in self._launches_that_race() if self.seeds else ():
             self.comparison.race = race
             for seed in range(1, _ORDERS + 1):
                 if end is not None and self.comparison.work > end:
@@ -242,13 +242,13 @@ class _Both:
                 first = self.comparison.ran(0, other, run(self.a, self.kernel, other))
                 if first.error is not None:
                     continue
-                parts = self._parts(other, first, seed)
-                if parts is False:
+                differ = self._differ_under(other, first, seed)
+                if differ is False:
                     break
-                if parts:
+                if differ:
                     return
 
-    def _raced(self) -> Iterator[tuple[Launch, str]]:
+    def _launches_that_race(self) -> Iterator[tuple[Launch, str]]:
         """Such launches, of few blocks, and the race."""
         for launch in sorted(self._same.values(), key=lambda it: -prod(it.block))[:_RACED]:
             if self._race_in(launch):

@@ -71,7 +71,7 @@ def _permutations(
             continue  # these numbers make none
 
 
-def exchanged(first: Function, text: tuple[Module, Function]) -> Iterator[Permutation]:
+def usual_swizzles(first: Function, text: tuple[Module, Function]) -> Iterator[Permutation]:
     """The usual permutations inside rows of 128 bytes, where only the second text has an exclusive
     or: words of 4, 8 or 16 bytes by the number of the row."""
     module, second = text
@@ -204,7 +204,7 @@ def prove(
             reasons.append(str(outcome))
     except OutOfTime:
         return Unproved(f"a proof would take more than {SECONDS:.0f} s", in_time=False)
-    return Unproved(_telling(reasons, old) + _loops(old, new) + open_bits(old, new))
+    return Unproved(_most_telling(reasons, old) + _loops(old, new) + open_bits(old, new))
 
 
 def _loops(old: Function, new: Function) -> str:
@@ -217,7 +217,7 @@ def _loops(old: Function, new: Function) -> str:
     )
 
 
-def _telling(reasons: Sequence[str], kernel: Function) -> str:
+def _most_telling(reasons: Sequence[str], kernel: Function) -> str:
     """Why there is no proof: of arrays that are declared otherwise, how far one came with the
     likeliest way in which they correspond."""
     told = next((r for r in reasons if r.startswith("a shared address ")), "")
@@ -273,7 +273,7 @@ def _outcomes(
         for text, renamed in ((new, {}), (rough, functions)):
             for moves in array_moves(old, text):
                 yield ask(text, shared_layout=moves, renamed=renamed)
-            for permutation in exchanged(old[1], text):
+            for permutation in usual_swizzles(old[1], text):
                 yield ask(text, shared_layout=permutation, renamed=renamed)
 
 

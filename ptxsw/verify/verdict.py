@@ -264,11 +264,11 @@ def _one(asked: Question, function: Function) -> Verdict:
     found = compared.difference
     if found is not None:
         unusual = found.condition or any(map(_is_large, found.launch.args))
-        more = _would_do(asked, function, proof) if unusual else ""
+        more = _sufficient(asked, function, proof) if unusual else ""
         return Different(function.name, found, found.what + (more and f"\n{more}"))
     if isinstance(proof, Proof):
         return Proved(compared.launches, compared.runs, assumed, contraction)
-    more = _would_do(asked, function, proof)
+    more = _sufficient(asked, function, proof)
     undecided = _undecided(asked, function, proof.reason + (more and f"; {more}"), compared)
     apart = contraction is not None and contraction.alike is False
     return replace(undecided, contraction=contraction, runs_tell=undecided.runs_tell and not apart)
@@ -281,7 +281,7 @@ def _is_large(argument: Argument | Fields) -> bool:
     return isinstance(argument, int) and abs(argument) >= _LARGE
 
 
-def _would_do(asked: Question, function: Function, tried: Proof | Unproved) -> str:
+def _sufficient(asked: Question, function: Function, tried: Proof | Unproved) -> str:
     """What more a proof would have to assume, of what the caller may know, in words."""
     more = {NO_WRAP, NO_ALIAS} - asked.assume
     if not more or not asked.symbolic or isinstance(tried, Proof) or not tried.in_time:
